@@ -39,12 +39,12 @@ _EDGE = "edge"  # Attribute of clipped edges: row of the whole edge.
 
 @dataclass(frozen=True)
 class ChipEdges:
-    """Edges, or parts of edges, on a held-out chip, and how much of each is real.
+    """Edges, or parts of edges, on a held-out chip, and the share of each that is real.
 
     Attributes:
-        terms: features of the whole edges, columns of shape (k,) by name, see `edge_terms`.
-        length_m: shape (k,), metres on the chip.
-        share: shape (k,), share of this length that is real, 0 to 1.
+        terms: features of the whole edges, arrays of shape (k,) by name, see `edge_terms`.
+        length_m: shape (k,), length on the chip in metres.
+        share: shape (k,), share of this length that is on labelled roads, 0 to 1.
     """
 
     terms: Terms
@@ -57,9 +57,9 @@ class MeasuredEdges(ChipEdges):
     """The edges of all held-out chips, one chip after the other.
 
     Attributes:
-        chip: shape (k,), row of the chip of each edge.
-        place: shape (chips,), number of the place that each chip shows.
-        sets: name of the set of each chip; empty without sets.
+        chip: shape (k,), index of the chip of each edge.
+        place: shape (chips,), number of the place of each chip.
+        sets: name of the set of each chip; an empty name without sets.
     """
 
     chip: Ints
@@ -83,8 +83,8 @@ class MeasuredEdges(ChipEdges):
     def weight(self) -> Floats:
         """Weights of the edges by length, divided by the number of images of their place.
 
-        They add up to Kish's effective sample size: edges of equal length count as one each; a few
-        long and many short edges together count as fewer.
+        The weights add up to Kish's effective sample size: edges of equal length count as one each;
+        a few long edges among many short ones count as fewer.
         """
         squares = (self.length_m**2).sum()
         each = self.length_m * (self.length_m.sum() / squares if squares else 0.0)
@@ -124,15 +124,16 @@ class Models:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The confidence of the edges of a network, and how good it is; `confidence.json`.
+    """The models of the confidence of edges of a network, and their reliability.
 
-    Measurements are cross-validated: edges at a place are predicted by models of other places.
+    It is stored as `confidence.json`. The reliability is cross-validated: edges at a place are
+    predicted by models that were fitted at other places.
 
     Attributes:
         weights: fingerprint of the weights of the network.
         by_set: model of each set of scenes; empty without sets.
         reliability: measured reliability; None if all chips show one place.
-        kept: the surest edges for each precision, by the precision as text.
+        kept: what remains if only the surest edges are kept, by the precision as text.
     """
 
     __pydantic_config__ = TOLERANT
@@ -163,12 +164,13 @@ class Calibration:
 
 
 def places_of(chips: Sequence[ChipRecord], labels: Mapping[str, Path]) -> Ints:
-    """Number the places of chips, shape (chips,), which overlap or share labels at one place.
+    """Return the number of the place of each chip, shape (chips,).
 
-    All chips of a scene without georeference count as one place.
+    Chips that overlap, or that share a label file without georeference, show one place. All chips
+    of a scene without georeference count as one place.
 
     Args:
-        labels: the label file of each scene, see `same_place_pairs`.
+        labels: label file of each scene, see `same_place_pairs`.
     """
     corners = np.array([chip.corners_m for chip in chips])
     scenes, zones = [chip.scene for chip in chips], [chip.zone for chip in chips]
@@ -182,13 +184,13 @@ def places_of(chips: Sequence[ChipRecord], labels: Mapping[str, Path]) -> Ints:
 def measure_chips(
     graph: RoadGraph, terms: Terms, reference: RoadGraph, areas: "Sequence[Area]"
 ) -> list[ChipEdges]:
-    """Return the edges on each chip of a scene, and how much of each is real.
+    """Return the edges on each chip of a scene, and the share of each that is real.
 
     Args:
         graph: roads of the scene as `find_unrated_graph` returns them.
-        terms: of its edges, see `edge_terms`.
-        reference: labelled roads of the scene, in the same metres.
-        areas: of the chips, those parts in which labels are complete.
+        terms: features of its edges, see `edge_terms`.
+        reference: labelled roads of the scene, in the same CRS.
+        areas: the part of each chip in which labels are complete.
     """
     numbered = replace(graph, attributes={_EDGE: np.arange(len(graph.lines))})
     # Of a large scene, each chip needs a small part of both sides.
@@ -204,7 +206,7 @@ def measure_chips(
 
 
 def _measure_chip(inside: RoadGraph, terms: Terms, labels: Lines) -> ChipEdges:
-    """Return the edges on a chip by their parts there, and how much of each is real."""
+    """Return the parts of edges on a chip, and the share of each that is real."""
     row, piece = np.unique(inside.attributes[_EDGE], return_inverse=True)
     near_m = lengths_near(inside.lines, labels, tolerance_m=TRUE_M)
     length_m, real_m = (
@@ -216,7 +218,7 @@ def _measure_chip(inside: RoadGraph, terms: Terms, labels: Lines) -> ChipEdges:
 
 
 def fit_models(measured: MeasuredEdges) -> Models:
-    """Fit a model of all edges with the general model as prior, then of each set with that one."""
+    """Fit a model to all edges near the general model, and one to each set near the first."""
     from roadseg.roads.tracing.edge_confidence import general_edge_model
 
     overall = _fit(measured, general_edge_model())
@@ -226,9 +228,9 @@ def fit_models(measured: MeasuredEdges) -> Models:
 
 
 def cross_fit(measured: MeasuredEdges) -> Floats | None:
-    """Return the confidence of each edge by models of other places; None with a single place.
+    """Return the confidence of each edge by models of other places; None if there is one place.
 
-    Places are divided into up to 20 parts, over which each set is spread; each part is left out
+    Places are divided into up to 20 parts, with each set spread over them; each part is left out
     once.
     """
     place_set = dict(zip(measured.place.tolist(), measured.sets, strict=True))
@@ -251,8 +253,8 @@ def calibrate(
     """Fit models of the confidence of edges, and measure them by cross-validation.
 
     Args:
-        least_threshold: with which the edges were traced, see `EdgeModel`.
-        precision: a further precision for which the kept edges are measured; None for none.
+        least_threshold: threshold with which the edges were traced, see `EdgeModel`.
+        precision: a further precision for which to measure the surest edges; None for none.
     """
     precisions = (*PRECISIONS, *([] if precision is None else [precision]))
     models, confidence = fit_models(measured), cross_fit(measured)
@@ -318,7 +320,7 @@ def _reliability(measured: MeasuredEdges, confidence: Floats, chosen: Bools) -> 
 
 
 def _kept(measured: MeasuredEdges, confidence: Floats, precision: float) -> Kept:
-    """Measure what remains if the surest edges of each chip are kept for a precision."""
+    """Measure what remains if only the surest edges of each chip are kept, for a precision."""
     from roadseg.roads.tracing.edge_confidence import surest
 
     is_kept = np.zeros(len(confidence), dtype=bool)

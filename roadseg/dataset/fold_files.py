@@ -21,6 +21,7 @@ from roadseg.roads.colours import fold_colour
 from roadseg.system.files import atomic_write
 from roadseg.system.records import write_json
 from roadseg.system.schemas import Count, read_strict
+from roadseg.system.workspace import require
 
 if TYPE_CHECKING:
     from xml.etree import ElementTree as ET
@@ -41,9 +42,11 @@ def read_folds(path: Path, chips: Sequence[ChipRecord]) -> dict[str, int]:
     """Read the fold of every chip by its name.
 
     Raises:
-        DataError: if it is something else, or of other chips.
+        MissingInputError: if there is no such file.
+        DataError: if the file has other contents, or folds of other chips.
     """
     advice = "run `roadseg split --force`"
+    path = require(path, made_by="split")
     folds: dict[str, int] = read_strict(path, dict[str, Count], advice=advice)
     named = {chip.name for chip in chips}
     if named != folds.keys():
@@ -57,9 +60,9 @@ def read_folds(path: Path, chips: Sequence[ChipRecord]) -> dict[str, int]:
 def read_fold_file(path: Path) -> dict[str, int]:
     """Read the fold of each chip or scene.
 
-    A CSV with a header that has the columns name and fold (others are ignored), or a `.json` that
-    holds one object, fold by name, as folds.json. The suffix of an image file is taken off the
-    names, so that the lists of CRESI can be used.
+    The file is a CSV whose header has the columns name and fold (others are ignored), or a `.json`
+    with one object, fold by name, like folds.json. Suffixes of image files are removed from the
+    names, so that lists of CRESI can be used.
 
     Returns:
         Fold, 0 or more, by name, in the order of the file.
@@ -112,8 +115,8 @@ def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> No
 def fold_table(chips: Sequence[ChipRecord], folds: Ints) -> "pd.DataFrame":
     """Return the footprint of every chip, and name, scene, fold, road_share and valid_share.
 
-    The CRS is the metric one of the scenes if all lie in one zone, else EPSG:4326. A chip of a
-    scene without georeference has no geometry; if there are only such, no chip has.
+    The CRS is the metric CRS of the scenes if all lie in one zone, else EPSG:4326. Chips of scenes
+    without georeference have no geometry.
     """
     import pandas as pd
 

@@ -1,4 +1,4 @@
-"""Footprints: where chips lie on the ground, which overlap, and how far they are apart."""
+"""Footprints of chips on the ground: overlaps, distances, and areas far apart."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ _EARTH_KM = 6371.0
 def overlapping_pairs(
     corners_m: Corners, zones: Sequence[int] | Ints, *, share: float = OVERLAP_SHARE
 ) -> Pairs:
-    """Find footprints that show the same ground; those without georeference show none.
+    """Find pairs of overlapping footprints; those without georeference overlap none.
 
     Footprints of one zone are compared in its metres, those of different zones in degrees. Tiles
     whose edges only touch do not overlap. The time grows with the number of footprints and pairs.
@@ -61,7 +61,7 @@ def corners_degrees(corners_m: Corners, zones: Sequence[int] | Ints) -> Corners:
         zones: EPSG number of each footprint's metric CRS.
 
     Returns:
-        The same shape; longitudes run on beyond 180 in a footprint that crosses that meridian.
+        The same shape; in a footprint that crosses the 180th meridian, longitudes exceed 180.
     """
     number = np.asarray(zones)
     degrees = np.empty_like(corners_m)
@@ -95,18 +95,18 @@ def unbroken(degrees: Corners) -> Corners:
 
 
 def globe_km(degrees: Floats) -> Floats:
-    """Return places on the globe from its centre, shape (n, 3), for longitudes and latitudes."""
+    """Convert longitudes and latitudes to km from the centre of the globe, shape (n, 3)."""
     lon, lat = np.deg2rad(degrees).T
     around = [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
     return np.asarray(np.column_stack(around) * _EARTH_KM)
 
 
 def areas_apart(degrees: Corners, *, gap_km: float) -> Ints:
-    """Number the areas that lie far apart from each other.
+    """Group footprints into areas that lie far apart from each other.
 
     Args:
         degrees: shape (n, 4, 2), longitude and latitude.
-        gap_km: footprints whose middles are nearer than this to each other belong to one area, and
+        gap_km: footprints whose centres are nearer to each other than this belong to one area, and
             so do chains of them.
 
     Returns:
@@ -123,18 +123,18 @@ def areas_apart(degrees: Corners, *, gap_km: float) -> Ints:
 
 
 def ground_of(chip: ChipRecord) -> Ground:
-    """Return what the metres of a chip count from: its zone, or its scene without georeference."""
+    """Return the coordinate frame of a chip: its zone or, without georeference, its scene."""
     return chip.scene if chip.zone == NO_ZONE else chip.zone
 
 
 def nearest_m(chips: Sequence[ChipRecord], others: Sequence[ChipRecord]) -> Floats:
-    """Return how far each chip is from the nearest of others, from footprint to footprint.
+    """Return the distance of each chip from the nearest of others, between footprints.
 
     Distances are measured in the metric CRS of the chip, also to others beyond the edge of its
-    zone. A scene without georeference is at no distance from other scenes.
+    zone. Between a scene without georeference and other scenes, there is no distance.
 
     Returns:
-        Metres, shape (n,): 0 where footprints touch or overlap, infinite if there is no other.
+        Metres, shape (n,): 0 if footprints touch or overlap, infinite if there is no other chip.
     """
     grounds = np.array([ground_of(chip) for chip in chips], dtype=object)
     nearest = np.full(len(chips), np.inf)
@@ -148,10 +148,10 @@ def nearest_m(chips: Sequence[ChipRecord], others: Sequence[ChipRecord]) -> Floa
 
 
 def near_pairs(chips: Sequence[ChipRecord], *, within_m: float) -> Pairs:
-    """Find the pairs of chips up to a distance from each other, as `nearest_m` measures it.
+    """Find the pairs of chips up to a distance from each other, measured as by `nearest_m`.
 
     Returns:
-        Indices, shape (m, 2), in no order; a pair may come twice.
+        Indices, shape (m, 2), in any order; a pair may occur twice.
     """
     pairs = [np.empty((0, 2), dtype=np.int64)]
     grounds = np.array([ground_of(chip) for chip in chips], dtype=object)
@@ -172,7 +172,7 @@ def same_place_pairs(
 ) -> Pairs:
     """Find chips that show one place: they overlap or, without georeference, share a label file.
 
-    A file that serves all scenes without georeference says nothing of their places.
+    A file that serves all scenes without georeference says nothing about their places.
 
     Args:
         corners_m: corners of each chip, see `overlapping_pairs`; `zones` as well.
@@ -180,8 +180,8 @@ def same_place_pairs(
         labels: the label file of each scene.
 
     Returns:
-        Indices, shape (m, 2): chips that overlap, and a chip of each label file with every other
-        chip of it.
+        Indices, shape (m, 2): pairs of overlapping chips, and pairs of one chip of each label file
+        with every other chip of this file.
     """
     overlaps = overlapping_pairs(corners_m, zones)
     local = [row for row, zone in enumerate(zones) if zone == NO_ZONE]
@@ -195,10 +195,9 @@ def same_place_pairs(
 
 
 def _candidates(corners: Corners, share: float) -> Pairs:
-    """Return candidate pairs, which include all that share more than `share` of the smaller one.
+    """Return candidate pairs, with all pairs that share more than `share` of the smaller footprint.
 
-    A footprint shrunk by this share of its area is tested instead, which excludes tiles that only
-    touch.
+    Footprints shrunk by this share of their area are tested, which excludes tiles that only touch.
     """
     middle = corners.mean(axis=1, keepdims=True)
     inner = _polygons(middle + (corners - middle) * np.sqrt(1 - share))
@@ -224,7 +223,7 @@ def _polygons(corners: Corners) -> Shapes:
 
 
 def _shapes_on(chips: Sequence[ChipRecord], ground: Ground) -> Shapes:
-    """Return the footprint of each chip in the metres of a ground; None where it is not on it."""
+    """Return the footprint of each chip in a coordinate frame, metres; None if it is not in it."""
     shapes = np.full(len(chips), None, dtype=object)
     is_home = np.array([ground_of(chip) == ground for chip in chips], dtype=bool)
     corners = np.array([chip.corners_m for chip in chips], dtype=np.float64).reshape(-1, 4, 2)

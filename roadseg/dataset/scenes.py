@@ -193,7 +193,7 @@ def _read_area_once(path: Path, _stamp: str, crs: str | None) -> Area:
 
 @lru_cache(maxsize=2)  # Scenes that share a label file come one after the other.
 def _read_once(path: Path, _content: str, options_json: str) -> LabelFile:
-    # Options are passed as text because they contain a dictionary, which cannot be a key of the cache.
+    # Options contain a dictionary and cannot be a key of the cache; their text can.
     options = LabelOptions.model_validate_json(options_json)
     return read_roads(path, options=options, crs=crs_setting(options.crs, "labels.crs"))
 

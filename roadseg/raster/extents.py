@@ -24,33 +24,31 @@ _GEOS_LOCK = threading.Lock()  # Prepared geometries are not thread-safe.
 
 @dataclass(frozen=True)
 class Extent:
-    """A set of pixels of a raster, not its bounds: those that an area touches.
-
-    All others have no data.
+    """The pixels of a raster that an area touches; all others have no data.
 
     Attributes:
-        polygons: x is the column, y the row, as shapely has it.
+        polygons: the area in pixels, with columns as x and rows as y.
     """
 
     polygons: shapely.MultiPolygon
 
     def __post_init__(self) -> None:
-        """Prepare the polygons for many questions."""
+        """Prepare the polygons for fast tests."""
         shapely.prepare(self.polygons)
 
     @classmethod
     def whole(cls, window: Window) -> "Extent":
-        """Return all pixels of a window."""
+        """Return the extent with all pixels of a window."""
         return cls(shapely.MultiPolygon([_box(window)]))
 
     @property
     def pixels(self) -> int:
-        """Number of pixels, to about the length of the outline."""
+        """Approximate number of pixels; the error is about the length of the outline."""
         return math.ceil(self.polygons.area)
 
     @property
     def digest(self) -> str:
-        """Text that differs for extents that differ by more than a thousandth of a pixel."""
+        """Text that differs between extents that differ by more than a thousandth of a pixel."""
         rounded = shapely.normalize(shapely.set_precision(self.polygons, _MIN_OVERLAP_PX))
         return hashlib.sha256(shapely.to_wkb(rounded)).hexdigest()[:16]
 
@@ -79,16 +77,17 @@ class Extent:
         return Extent(shapely.transform(self.polygons, lambda xy: xy - (col, row)))
 
     def scaled(self, down: float, across: float) -> "Extent":
-        """Return the extent in pixels of another size: times as many down and across."""
+        """Return the extent in pixels of another size, by factors for rows and columns."""
         return Extent(shapely.transform(self.polygons, lambda xy: xy * (across, down)))
 
 
 @dataclass(frozen=True)
 class ScenePart:
-    """The part of a scene that its rasters show, and what of it has data.
+    """The part of a scene that its rasters show, and the pixels in it that may have data.
 
     Attributes:
-        extent: in pixels of the window; None if all of them may have data.
+        window: the part, in pixels of the scene.
+        extent: pixels that may have data, counted in the window; None for all.
     """
 
     window: Window
@@ -96,11 +95,11 @@ class ScenePart:
 
     @property
     def digest(self) -> list[Any]:
-        """Values of JSON that differ for different parts."""
+        """JSON values that differ between different parts."""
         return [*self.window, self.extent and self.extent.digest]
 
     def within(self, window: Window) -> "ScenePart":
-        """Return the part as shown by a larger window of the scene."""
+        """Return the part as a larger window of the scene, in which other pixels have no data."""
         shown = self.window.within(window)
         if self.extent is None and shown == (0, 0, *window[2:]):
             return ScenePart(window)
@@ -113,10 +112,10 @@ class ScenePart:
 
 
 def part_of(grid: Grid, ground: shapely.Polygon | shapely.MultiPolygon) -> ScenePart | None:
-    """Return the part of a scene that lies on some ground; None if they share nothing.
+    """Return the part of a scene that lies in an area; None if they do not overlap.
 
     Args:
-        ground: in `grid.metric_crs`.
+        ground: the area, in `grid.metric_crs`.
     """
     scene = shapely.box(0, 0, grid.width, grid.height)
     polygons = shapely.transform(ground, lambda xy: grid.from_metric(xy)[:, ::-1])
@@ -136,33 +135,33 @@ def part_of(grid: Grid, ground: shapely.Polygon | shapely.MultiPolygon) -> Scene
 
 
 def joined_extent(extents: Iterable[Extent]) -> Extent:
-    """Return the pixels of several extents, all counted from one pixel.
+    """Return the union of several extents, whose pixels are counted from a common first pixel.
 
-    Those that end a hair inside of their rasters, where the area goes on in the next one, are one.
+    Tiny gaps between adjoining rasters, in which the area goes on, are closed.
     """
     wider = [_widened(each.polygons, _MIN_OVERLAP_PX) for each in extents]
     return Extent(polygons_in(shapely.union_all(wider)))
 
 
 def polygons_in(geometry: shapely.Geometry) -> shapely.MultiPolygon:
-    """Return the polygons of a geometry without its lines and points; none is a valid answer."""
+    """Return the polygons of a geometry without its lines and points, possibly none."""
     parts = shapely.get_parts(shapely.get_parts(geometry))
     return shapely.MultiPolygon([part for part in parts if isinstance(part, shapely.Polygon)])
 
 
 def ground_of(grid: Grid, extent: Extent | None) -> shapely.Polygon | shapely.MultiPolygon:
-    """Return the ground that a raster, or its extent if it has one, shows, in metres."""
+    """Return the outline of a raster, or of its extent if there is one, in `grid.metric_crs`."""
     if extent is None:
         return grid.footprint_m
     return shapely.transform(extent.polygons, lambda xy: grid.to_metric(xy[:, ::-1]))
 
 
 def border_of(grid: Grid, extent: Extent | None) -> shapely.Geometry:
-    """Return where roads may be cut: they go on at the edge of a raster and outside of an area.
+    """Return where roads may be cut although they go on: the edge of a raster and of its extent.
 
     Returns:
-        In `grid.metric_crs`: the outline of the raster; and of its extent, if it has one, all
-        ground that is not well inside of it.
+        In `grid.metric_crs`, the outline of the raster and, if there is an extent, all ground that
+        is not well inside it.
     """
     edge = grid.footprint_m.exterior
     if extent is None:

@@ -49,14 +49,15 @@ _USE_MASKS = (
 class Grid:
     """Coordinate system, affine transform and shape of a raster.
 
-    Pixel coordinates are (row, col); the centre of the first pixel is (0.5, 0.5), so that a
-    position does not depend on which corner a reader thinks of. Map coordinates are (x, y).
+    Pixel coordinates are (row, col); the centre of the first pixel is (0.5, 0.5). Map coordinates
+    are (x, y).
 
-    A scene without georeference has a grid in `LOCAL_CRS`: metres, but no georeference. All but
-    degrees works for it, and what is metric is the same as what is on the map.
+    The grid of a scene without georeference is in `LOCAL_CRS`, whose map coordinates are metres;
+    only conversions to degrees do not work for it.
 
     Attributes:
-        transform: from (col, row) to (x, y), rasterio's convention.
+        crs: coordinate system of the map.
+        transform: affine transform from (col, row) to (x, y), as in rasterio.
     """
 
     crs: CRS
@@ -116,7 +117,7 @@ class Grid:
     def pixel_size_m(self) -> tuple[float, float]:
         """Ground size of the middle pixel in metres as (width, height), thus in the order x, y.
 
-        Geodesic, or that of the transform where the grid is local.
+        The size is geodesic; that of a local grid is from its transform.
         """
         if self.is_local:
             a, b, _, d, e, _ = self.transform[:6]
@@ -151,7 +152,7 @@ class Grid:
         return first, second, third, last
 
     def coincides(self, other: "Grid", *, within_px: float) -> bool:
-        """Return whether another grid has the same pixels: its corners are within this distance."""
+        """Return whether another grid has the same pixels, with corners within this distance."""
         if (self.height, self.width) != (other.height, other.width) or self.crs != other.crs:
             return False
         apart_px = np.abs(other.to_pixel(self.to_map(self.corners)) - self.corners)
@@ -177,7 +178,7 @@ class Grid:
         return self.crop(down, right, self.height, self.width)
 
     def to_east_north(self, right_m: float, down_m: float) -> XY:
-        """Return a way along rows and columns as metres east and north in `metric_crs`."""
+        """Convert metres along rows and columns to metres east and north in `metric_crs`."""
         row, col = self.height / 2, self.width / 2
         middle, right, down = self.to_metric(np.array([[row, col], [row, col + 1], [row + 1, col]]))
         axes = (right - middle, down - middle)
@@ -197,17 +198,17 @@ class Grid:
 
 
 def transformer(source: CRS, target: CRS) -> Transformer:
-    """Return the conversion between two CRSs, always x before y; kept, as it is slow to make."""
+    """Return the conversion between two CRSs, always x before y; cached, as it is slow to make."""
     return _transformer(source.srs, target.srs)  # Texts are compared faster than CRSs.
 
 
 def is_local(crs: CRS) -> bool:
-    """Return whether a CRS is local, without georeference: `LOCAL_CRS` or another one."""
+    """Return whether a CRS is a local one, without georeference."""
     return crs.type_name == LOCAL_CRS.type_name
 
 
 def utm_epsg(lon: float, lat: float) -> int:
-    """Return the EPSG number of the UTM zone of a place in degrees, or of UPS near the poles."""
+    """Return the EPSG number of the UTM zone of a position in degrees, or of UPS near the poles."""
     if lat >= _UTM_LIMITS[1]:
         return 32661
     if lat < _UTM_LIMITS[0]:
@@ -232,7 +233,7 @@ def reproject_points(xy: Points, source: CRS, target: CRS) -> Points:
 def reproject(geometries: Lines, source: CRS, target: CRS) -> Lines:
     """Convert shapely geometries from one CRS to another, vertex by vertex.
 
-    A vertex that has no place in the other CRS becomes infinite.
+    A vertex without a position in the other CRS becomes infinite.
     """
     if source == target or len(geometries) == 0:
         return geometries
@@ -243,16 +244,16 @@ def reproject(geometries: Lines, source: CRS, target: CRS) -> Lines:
 def grid_of(
     path: Path | str, source: "rasterio.DatasetReader", *, crs: CRS | None, gsd_m: float | None
 ) -> Grid:
-    """Return the grid of an open raster, as its pixels are in the file.
+    """Return the grid of an open raster, not resampled.
 
     Args:
-        path: its name in errors, which may be an address.
-        crs: coordinate system to use if it does not name its own.
-        gsd_m: ground size of its pixels if it has no geotransform, metres. Its grid then is in
+        path: path or address of the raster, for errors.
+        crs: coordinate system for a raster that does not name its own.
+        gsd_m: ground size of the pixels of a raster without geotransform, metres. Its grid is in
             `LOCAL_CRS` with the origin at its lower left corner, whatever CRS it names.
 
     Raises:
-        DataError: if it has no place on the ground.
+        DataError: if the raster has no place on the ground.
     """
     own = crs_of(path, source)
     if not has_transform(source):
@@ -272,7 +273,7 @@ def grid_of(
 
 
 def has_transform(source: "rasterio.DatasetReader") -> bool:
-    """Return whether a raster has a geotransform: one that says where its pixels lie."""
+    """Return whether a raster has a geotransform, other than GDAL's default."""
     return source.transform not in _NOWHERE
 
 
@@ -294,7 +295,7 @@ def crs_of(path: Path | str, source: "rasterio.DatasetReader") -> CRS | None:
 
 
 def crs_setting(text: str | None, key: str) -> CRS | None:
-    """Return the CRS that a setting names, None where it is null.
+    """Return the CRS that a setting names; None if it is null.
 
     Raises:
         ConfigError: if there is no such CRS.
@@ -310,7 +311,7 @@ def _has_control_points(source: "rasterio.DatasetReader") -> bool:
 
 
 def _no_place(source: "rasterio.DatasetReader", crs: CRS | None) -> str:
-    """Return why a raster without a geotransform lies nowhere, and what to do about it."""
+    """Return why a raster without a geotransform cannot be placed, and what to do about it."""
     if _has_control_points(source):
         return (
             "georeferenced only by control points (GCPs or RPCs), expected a geotransform; warp "
@@ -356,7 +357,7 @@ def _require_place(path: Path | str, grid: Grid) -> None:
 
 
 def _comes_back(grid: Grid) -> bool:
-    """Return whether pixels have a size, and corners a place in metres to which they come back."""
+    """Return whether pixels have a size, and corners convert to metres and back unchanged."""
     with np.errstate(all="ignore"):
         sizes_m, places_m = grid.pixel_size_m, grid.to_metric(grid.corners)
         # Back to pixels and there again, as corners may lie on the other side of the date line.
@@ -367,7 +368,7 @@ def _comes_back(grid: Grid) -> bool:
 
 
 def _is_within_crs(grid: Grid) -> bool:
-    """Return whether the middle of a grid is where its CRS puts it by longitude and latitude."""
+    """Return whether the middle of a grid converts to degrees and back unchanged."""
     if grid.crs.is_geographic:
         return True
     xy = transformer(DEGREES, grid.crs).transform(*grid.centre_degrees)

@@ -1,4 +1,4 @@
-"""Images: rasters opened, and what they say about themselves."""
+"""Images: open rasters, and read their facts without their pixels."""
 
 import math
 import re
@@ -49,19 +49,19 @@ class MissingBandError(DataError):
 
 @dataclass(frozen=True)
 class RasterFacts:
-    """The facts of a raster: what it says about itself, and how to read it.
+    """The facts of a raster, and how to read it.
 
     Attributes:
-        grid: where its pixels lie; windows count in it.
-        bands: numbers of the bands that hold the image, from 1.
-        dtype: type of the pixels, as numpy names it.
-        names: description of each of `bands`, empty where there is none.
-        nodata: pixels that have this value in each of `bands` have no data, beside those that the
-            file itself says hold none.
-        is_masked: whether the file says of some pixels that they have no data: it has an alpha
-            band, a mask or a nodata value.
-        part: the part of the scene that `grid` shows, if that is not all of it, see `cut`.
-        scene_grid: where the pixels of the whole scene lie, if `grid` shows a part of it.
+        grid: grid of the pixels, in which windows are counted.
+        bands: numbers of the bands of the image, from 1.
+        dtype: numpy's name for the type of the pixels.
+        names: description of each of `bands`, empty if there is none.
+        nodata: pixels with this value in each of `bands` have no data, in addition to the pixels
+            that the file marks as such.
+        is_masked: whether the file can mark pixels without data, by an alpha band, a mask or a
+            nodata value.
+        part: part of the scene that `grid` covers; None for all of it, see `cut`.
+        scene_grid: grid of the whole scene if `grid` covers only a part of it.
     """
 
     path: Path
@@ -80,7 +80,7 @@ class RasterFacts:
         return self.part.extent if self.part else None
 
     def cut(self, part: ScenePart | None) -> "RasterFacts":
-        """Return the facts of a part of the whole scene; None leaves it as it is."""
+        """Return the facts of a part of the whole scene; None returns the same facts."""
         if part is None:
             return self
         grid = self.grid.crop(*part.window)
@@ -88,12 +88,12 @@ class RasterFacts:
 
     @property
     def whole_grid(self) -> Grid:
-        """Where the pixels of the whole scene lie."""
+        """Grid of the whole scene."""
         return self.scene_grid or self.grid
 
     @property
     def pixels(self) -> int:
-        """Number of pixels that may have data, about."""
+        """Approximate number of pixels that may have data."""
         return self.extent.pixels if self.extent else self.grid.height * self.grid.width
 
     def touches(self, window: Window) -> bool:
@@ -101,17 +101,17 @@ class RasterFacts:
         return self.extent is None or self.extent.touches(window)
 
     def in_scene(self, window: Window) -> Window:
-        """Return a window of `grid` as one of the whole scene."""
+        """Convert a window of `grid` to one of the whole scene."""
         row, col = self.part.window[:2] if self.part else (0, 0)
         return Window(window[0] + row, window[1] + col, *window[2:])
 
     def in_part(self, window: Window) -> Window:
-        """Return a window of the whole scene as one of `grid`, beyond which it may reach."""
+        """Convert a window of the whole scene to one of `grid`, beyond which it may reach."""
         return window.within(self.part.window) if self.part else window
 
     @property
     def is_file_valid(self) -> bool:
-        """Whether every pixel of the file is valid, inside the area or not; False if unsure."""
+        """Whether every pixel of the file is known to be valid, inside the area or not."""
         return not self.is_masked and self.nodata is None and self.is_whole_numbers
 
     @property
@@ -121,7 +121,7 @@ class RasterFacts:
 
     @property
     def nodata_or_nan(self) -> float | None:
-        """Value that resampling has to leave out if the file names none."""
+        """Value to leave out in resampling if the file names no nodata value."""
         return math.nan if self.nodata is None and not self.is_whole_numbers else self.nodata
 
 
@@ -132,11 +132,11 @@ def open_raster(
     """Open a raster to read it, resampled to `grid` if that has other pixels on its ground.
 
     Args:
-        path: any raster GDAL reads, its names such as /vsizip/... included.
-        grid: of the pixels to see; None is the raster's own.
-        nodata: value without meaning for a file that names none, left out in resampling.
-        as_image: whether the numbers of a colour table are read as its colours, in three bands,
-            or four if some are transparent; in masks these numbers are classes.
+        path: raster in any format of GDAL; GDAL paths such as /vsizip/... are allowed.
+        grid: grid to resample to; None for the raster's own.
+        nodata: value to leave out in resampling, for a file that names no such value.
+        as_image: whether pixels with a colour table become its colours, in three bands, or four
+            if some are transparent; in masks these pixels are classes.
 
     Raises:
         DataError: if it cannot be read, now or inside the block.
@@ -159,13 +159,13 @@ def open_raster(
 def open_self_contained(
     path: str, name: str, opener: object | None = None
 ) -> Iterator[rasterio.DatasetReader]:
-    """Open a raster on a server or in a bucket, in a format that cannot lead to other files.
+    """Open a raster on a server or in a bucket, in a format that cannot refer to other files.
 
     Files beside it are not looked for.
 
     Args:
-        name: of the raster in an error.
-        opener: of rasterio, that gives its bytes; None lets GDAL ask for them.
+        name: name of the raster, for errors.
+        opener: opener of rasterio that reads its bytes; None lets GDAL request them.
 
     Raises:
         DataError: if it has another format, or names a file of overviews.
@@ -198,9 +198,9 @@ def _own_pixels(path: str, name: str, opener: object | None) -> rasterio.Dataset
 
 @contextmanager
 def open_complete(path: Path, *, as_image: bool = False) -> Iterator[rasterio.DatasetReader]:
-    """Open a raster as `open_raster`, and check that its file is not cut short.
+    """Open a raster as `open_raster`, and check that a TIFF is not cut short.
 
-    Only a TIFF tells so without being read.
+    Other formats would have to be read as a whole for that.
 
     Raises:
         DataError: if it cannot be read, now or inside the block, or lacks pixels at its end.
@@ -213,7 +213,7 @@ def open_complete(path: Path, *, as_image: bool = False) -> Iterator[rasterio.Da
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what GDAL cannot read inside the block into one line that says what is wrong.
+    """Turn errors of GDAL inside the block into one line that says what is wrong.
 
     Raises:
         DataError: if a raster cannot be read.
@@ -227,16 +227,16 @@ def reading(path: Path) -> Iterator[None]:
 def read_facts(
     path: Path, options: ImageryOptions = _PLAIN, *, part: ScenePart | None = None
 ) -> RasterFacts:
-    """Read where a scene lies and what its bands are, without its pixels.
+    """Read the grid and the bands of a scene, without its pixels.
 
     Args:
-        options: how it is read. Its `gsd_m` is the ground size of the pixels of the grid; a raster
-            without georeference takes it as the size of its pixels, see `read_grid`.
-        part: of the scene; None is all of it.
+        options: how to read it. If `gsd_m` is set, the scene is resampled to this ground size; a
+            raster without georeference takes it as the size of its pixels, see `read_grid`.
+        part: part of the scene; None for all of it.
 
     Raises:
         DataError: if the file cannot be read or is cut short, lacks one of the bands, has
-            pixels that are no real numbers of one type, has no place on the ground, or is
+            pixels that are not real numbers of one type, has no place on the ground, or is
             less than 32 pixels high or wide.
     """
     with open_complete(path, as_image=True) as source:
@@ -250,7 +250,7 @@ def facts_of(
     *,
     part: ScenePart | None = None,
 ) -> RasterFacts:
-    """Return the facts of a scene that is open, see `read_facts`."""
+    """Return the facts of an open scene, see `read_facts`."""
     gsd_m = options.gsd_m
     grid = grid_of(path, source, crs=crs_setting(options.crs, "imagery.crs"), gsd_m=gsd_m)
     if gsd_m and not grid.is_local:
@@ -275,14 +275,14 @@ def facts_of(
 
 
 def read_grid(path: Path, *, crs: CRS | None = None, gsd_m: float | None = None) -> Grid:
-    """Read where the pixels of a raster of any size lie, as they are in the file.
+    """Read the grid of a raster of any size, not resampled.
 
-    A raster with neither a geotransform nor control points lies nowhere: with `gsd_m` its grid
-    is in `LOCAL_CRS`, with pixels of that size and the origin at its own lower left corner.
+    A raster with neither a geotransform nor control points has no georeference. With `gsd_m`, its
+    grid is in `LOCAL_CRS`, with pixels of that size and the origin at its lower left corner.
 
     Args:
-        crs: coordinate system to use for a raster that does not name its own.
-        gsd_m: ground size of the pixels of a raster that lies nowhere, metres.
+        crs: coordinate system for a raster that does not name its own.
+        gsd_m: ground size of the pixels of a raster without georeference, metres.
 
     Raises:
         DataError: if the file cannot be read or is cut short, or has no place on the ground.
@@ -292,7 +292,7 @@ def read_grid(path: Path, *, crs: CRS | None = None, gsd_m: float | None = None)
 
 
 def read_scene_grid(path: Path, options: ImageryOptions) -> Grid:
-    """Read where the pixels of a scene of a dataset lie, without checking more of it.
+    """Read the grid of a scene of a dataset, without checking its bands.
 
     Raises:
         DataError: if the file cannot be read, or has no place on the ground.
@@ -311,7 +311,7 @@ def is_masked(source: rasterio.DatasetReader) -> bool:
 def _coloured(
     path: Path, source: rasterio.DatasetReader
 ) -> AbstractContextManager[rasterio.DatasetReader]:
-    """Return an open raster with the colours of its colour table, if it has one, as bands."""
+    """Return an open raster; if it has a colour table, with its colours as bands."""
     if ColorInterp.palette not in source.colorinterp:
         return nullcontext(source)
     is_opaque = all(alpha == _OPAQUE for *_, alpha in source.colormap(1).values())
@@ -324,7 +324,7 @@ def _coloured(
 def resampled_to(
     source: rasterio.DatasetReader, grid: Grid | None, nodata: float | None
 ) -> AbstractContextManager[rasterio.DatasetReader]:
-    """Return an open raster on the pixels of a grid, resampled if its own are others."""
+    """Return an open raster on the pixels of a grid, resampled if its own pixels differ."""
     if grid is None or (grid.height, grid.width) == source.shape:
         return nullcontext(source)
     has_alpha = ColorInterp.alpha in source.colorinterp

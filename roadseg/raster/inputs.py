@@ -29,13 +29,13 @@ _ARCHIVE = re.compile(r"(.+?\.(?:zip|kmz|tar|tgz|tar\.gz|7z|rar))(/.*)?", re.IGN
 
 
 def find_images(patterns: Iterable[str], *, setting: str = "imagery.images") -> dict[str, Path]:
-    """Find scenes and give each a name: its file name, with its folder's name if two are the same.
+    """Find scenes, and name each after its file; if two are the same, also after its folder.
 
     Args:
         patterns: files, folders, globs, addresses such as `s3://bucket/a.tif`, GDAL paths such
-            as `/vsizip//data/x.zip/a.tif`, or lists of such: `list.txt`, or `@` before a file
-            of any other name, with one to a line, relative to the list, and comments after #.
-        setting: key of the config that names them, for errors.
+            as `/vsizip//data/x.zip/a.tif`, or lists of these. A list is `list.txt`, or `@` and a
+            file of any name; it has one path per line, relative to the list, and comments after #.
+        setting: key of the config with the patterns, for errors.
 
     Raises:
         DataError: if a pattern finds nothing, a list cannot be read, or two scenes would have
@@ -55,10 +55,10 @@ def image_paths(patterns: Iterable[str], *, setting: str = "imagery.images") -> 
 
 
 def name_images(paths: Collection[Path]) -> dict[str, Path]:
-    """Name images by their files, those whose files have one name by their folders as well.
+    """Name images after their files; if two are the same, also after their folders.
 
     Raises:
-        DataError: if two would still have one name.
+        DataError: if two would still have the same name.
     """
     times = Counter(stem(path) for path in paths)
     named: dict[str, Path] = {}
@@ -76,10 +76,10 @@ def name_images(paths: Collection[Path]) -> dict[str, Path]:
 def find_labels(
     patterns: Iterable[str], images: Mapping[str, Path], *, setting: str = "labels.roads"
 ) -> dict[str, Path]:
-    """Find the label file of every scene: a single file serves all, several go by their names.
+    """Find the label file of every scene: a single file serves all, several are matched by name.
 
-    Of a folder, vector files are taken, or raster masks where it holds no vector file; what
-    `images` names is no label.
+    From a folder, vector files are taken or, if it has none, raster masks. Files in `images` are
+    never labels.
 
     Raises:
         DataError: if a pattern finds nothing, or a scene has no label file, or two that match
@@ -116,7 +116,7 @@ def find_labels(
 
 
 def find_areas(patterns: Collection[str]) -> tuple[Path, ...]:
-    """Find the vector files with the polygons in which labels are complete; none for no pattern.
+    """Find the vector files with polygons in which labels are complete; none without patterns.
 
     Raises:
         DataError: if a pattern finds nothing.
@@ -128,10 +128,7 @@ def find_areas(patterns: Collection[str]) -> tuple[Path, ...]:
 
 
 def file_name(path: Path) -> str:
-    """Return the name of a file; of a GDAL path that of the innermost one, as a person writes it.
-
-    The query of an address is no part of it.
-    """
+    """Return the name of a file, without folders, archives, or the query of an address."""
     return unquote(unquote(path.name).partition("?")[0]) if is_virtual(path) else path.name
 
 
@@ -144,11 +141,11 @@ def stem(path: Path) -> str:
 
 
 def source_path(text: str) -> Path:
-    """Return the path of a file, an address or a GDAL path in a form that survives `Path`.
+    """Return a file, an address or a GDAL path in a form that `Path` does not change.
 
-    A Path makes one slash of two, so `/vsizip//data/x.zip/a.tif` becomes
-    `/vsizip/{/data/x.zip}/a.tif`, and an address becomes `/vsicurl?url=` with what would suffer
-    percent-encoded. GDAL understands these forms as well.
+    A Path turns two slashes into one. So `/vsizip//data/x.zip/a.tif` becomes
+    `/vsizip/{/data/x.zip}/a.tif`, and an address becomes `/vsicurl?url=` with percent-encoded
+    characters. GDAL understands these forms as well.
 
     Source: the forms are those of "GDAL Virtual File Systems" in GDAL's documentation.
 
@@ -179,7 +176,7 @@ def source_path(text: str) -> Path:
 
 
 def _escape_double_slashes(text: str) -> str:
-    """Rewrite a GDAL path so that no two slashes follow each other."""
+    """Rewrite a GDAL path without double slashes."""
     handler = next((start for start in _ARCHIVES if text.startswith(start)), None)
     if handler and (parts := _archive(text.removeprefix(handler))):
         archive, inner = parts
@@ -192,7 +189,7 @@ def _escape_double_slashes(text: str) -> str:
 
 
 def _archive(text: str) -> tuple[str, str] | None:
-    """Split `/data/x.zip/a.tif` or `{/data/x.zip}/a.tif` into the archive and what is in it."""
+    """Split `/data/x.zip/a.tif` or `{/data/x.zip}/a.tif` into archive and path inside it."""
     if text.startswith("{"):
         archive, _, inner = text[1:].rpartition("}")
         return (archive, inner) if archive else None
@@ -206,7 +203,7 @@ def _encoded(address: str) -> str:
 
 
 def _unlisted(pattern: str) -> list[str]:
-    """Return what a list of paths names; any other pattern as it is."""
+    """Return the paths in a list; any other pattern as it is."""
     path = source_path(pattern.removeprefix("@"))
     is_list = path.suffix.lower() == _LIST and path.is_file()
     if is_virtual(path) or not (is_list or pattern.startswith("@")):
@@ -305,14 +302,14 @@ Place = tuple[str, ...]  # the parts of a name that say which place it is
 def match_names(images: Sequence[str], labels: Iterable[str]) -> dict[str, str | None]:
     """Find for every image the label with the most similar name.
 
-    Names are compared by their parts that hold a digit, in order, because those say which place
-    it is: `SN5_roads_train_AOI_7_Moscow_PS-RGB_chip180` and
-    `SN5_roads_train_AOI_7_Moscow_geojson_roads_speed_chip180` are both SN5, 7, chip180. All
-    such parts of a label must occur in the image's name, so that several images of one place
-    can share its label. A label of the same name comes first.
+    Names are compared by their parts with a digit, in order, because these identify the place:
+    both `SN5_roads_train_AOI_7_Moscow_PS-RGB_chip180` and
+    `SN5_roads_train_AOI_7_Moscow_geojson_roads_speed_chip180` have SN5, 7, chip180. All such
+    parts of a label must occur in the image's name, so that several images of a place can share
+    its label. A label with the same name as the image is preferred.
 
     Returns:
-        For each image its label, or None where none fits.
+        The label of each image, or None if none fits.
 
     Raises:
         ValueError: if two labels fit one image equally well.
@@ -323,9 +320,9 @@ def match_names(images: Sequence[str], labels: Iterable[str]) -> dict[str, str |
 
 
 def _by_rarest_part(places: Mapping[str, Place]) -> dict[str, list[str]]:
-    """Sort labels by that part of their names which the fewest of them have.
+    """Group labels by the part of their names that is the rarest.
 
-    An image then has to be compared only with the labels under its own parts.
+    Then an image has to be compared only with the labels under parts of its own name.
     """
     times = Counter(part for place in places.values() for part in set(place))
     by_part: dict[str, list[str]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Adjoining rasters on a common pixel grid: which fit together, and what they cover."""
+"""Mosaics of adjoining rasters on a common pixel grid: positions, extent and groups."""
 
 from collections.abc import Sequence
 
@@ -10,15 +10,16 @@ from roadseg.raster.windows import Window
 
 
 def place_tile(tile: Grid, grid: Grid, *, off_px: float) -> Window | None:
-    """Return where a tile lies on the pixels of a grid, which may be outside of it.
+    """Return the position of a tile on the pixels of a grid, possibly outside of the grid.
 
     Args:
-        tile: of the same CRS as the grid.
-        grid: from whose first pixel rows and columns count; they may be negative.
-        off_px: how far each corner of the tile may lie off the corners of pixels.
+        tile: raster with the CRS of the grid.
+        grid: grid from whose first pixel rows and columns are counted; they may be negative.
+        off_px: largest distance of the corners of the tile from corners of pixels of the grid.
 
     Returns:
-        None if a corner lies further off: the pixels have another size, direction or place.
+        The window; None if a corner is further off, so that size, direction or position of the
+        pixels differ.
     """
     corners_px = grid.to_pixel(tile.to_map(tile.corners))
     start = corners_px[0].round()
@@ -32,8 +33,8 @@ def cover_tiles(grid: Grid, places: Sequence[Window]) -> tuple[Grid, list[Window
     """Return the smallest grid that contains all windows on a grid, and their positions in it.
 
     Args:
-        grid: from whose first pixel the places count.
-        places: one or more.
+        grid: grid from whose first pixel the windows are counted.
+        places: windows, at least one.
     """
     row, col = min(place.row for place in places), min(place.col for place in places)
     height = max(place.row + place.height for place in places) - row
@@ -46,12 +47,12 @@ def group_tiles(grids: Sequence[Grid], pairs: Ints, *, off_px: float) -> list[li
     """Group rasters that touch each other and can be tiles of one raster.
 
     Args:
-        pairs: shape (k, 2), the rows of those that touch.
-        off_px: how far their corners may lie off the pixels of the first of their group.
+        pairs: shape (k, 2), indices of rasters that touch each other.
+        off_px: largest distance of corners from the pixel grid of the first raster of the group.
 
     Returns:
-        The rows of each group, rising, in the order of their first; a raster that fits no other
-        is a group of its own.
+        Indices of the rasters of each group, ascending, in the order of the first one. A raster
+        that fits no other is a group of its own.
     """
     beside: dict[int, set[int]] = {row: set() for row in range(len(grids))}
     for here, there in pairs.tolist():
@@ -64,7 +65,7 @@ def group_tiles(grids: Sequence[Grid], pairs: Ints, *, off_px: float) -> list[li
 def _group(
     first: int, grids: Sequence[Grid], beside: dict[int, set[int]], left: set[int], off_px: float
 ) -> list[int]:
-    """Take a raster, and all that fit it and touch it one by one, out of those that are left."""
+    """Take a raster out of those that are left, and all that fit it and touch it or each other."""
     left.discard(first)
     group, ahead = [first], [first]
     while ahead:

@@ -1,4 +1,4 @@
-"""Pixels of a scene, and which of them have data: by window, sampled, or reduced to a preview."""
+"""Pixels of a scene with their data masks: by window, as a sample, or reduced to a preview."""
 
 import math
 import threading
@@ -42,8 +42,8 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
         window: row, col, height and width in its grid.
 
     Returns:
-        The bands, shape (band, row, col), and which pixels have data, shape (row, col): not nodata
-        in all bands at once, not transparent, not masked out, finite in every band.
+        The bands, shape (band, row, col), and whether each pixel has data, shape (row, col): it is
+        not nodata in all bands, not transparent, not masked out, and finite in every band.
 
     Raises:
         DataError: if the file cannot be read.
@@ -63,7 +63,7 @@ def read_part(source: rasterio.DatasetReader, facts: RasterFacts, window: Window
 
 
 def _blank(facts: RasterFacts, window: Window) -> Read:
-    """Return what a window holds that lies outside of the area, without reading it."""
+    """Return the bands and the data mask of a window outside of the area; nothing is read."""
     height, width = window[2:]
     values = np.zeros((len(facts.bands), height, width), dtype=facts.dtype)
     return values, np.zeros((height, width), dtype=bool)
@@ -98,7 +98,7 @@ def preview_shape(grid: Grid, *, side: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class OpenScene:
-    """A scene that is open: what it is, a sample of its pixels, and which of them have data."""
+    """An open scene: its facts, a sample of its pixels, and which pixels have data."""
 
     facts: RasterFacts
     source: rasterio.DatasetReader
@@ -106,11 +106,11 @@ class OpenScene:
     def sample(self, *, pixels: int) -> Array:
         """Read pixels that have data, from windows spread over the scene.
 
-        The pixels are those of the file, not resampled. As few blocks of it as needed are read,
-        the last one always, so that a file cut short is noticed.
+        The pixels are those of the file, not resampled. As few blocks as possible are read, but
+        always the last one, so that a file that was cut short is noticed.
 
         Returns:
-            Shape (band, n), n at most `pixels`; fewer where the scene holds less data.
+            Shape (band, n), with n at most `pixels`; fewer if the scene has less data.
 
         Raises:
             DataError: if the file cannot be read.
@@ -137,7 +137,7 @@ class OpenScene:
         return sample[:, np.arange(count) * sample.shape[1] // max(count, 1)]
 
     def _read_sample(self, window: Window, region: Window, extent: Extent | None) -> Array:
-        """Read the pixels that have data in a window of a region of the file, (band, pixel)."""
+        """Read the pixels with data in a window of a region of the file, shape (band, pixel)."""
         here = Window(window.row + region.row, window.col + region.col, *window[2:])
         values, valid = read_pixels(self.source, self.facts, window=here.to_rasterio())
         if extent is not None:
@@ -170,10 +170,10 @@ def open_scene(
     """Open a scene of a dataset once for its facts, its sample and its valid pixels.
 
     Args:
-        part: of the scene; None is all of it.
+        part: part of the scene; None for all of it.
 
     Raises:
-        DataError: if it cannot be used, see `read_facts`, or be read inside the block.
+        DataError: if the scene cannot be used, see `read_facts`, or not be read inside the block.
     """
     with open_complete(path, as_image=True) as source:
         yield OpenScene(facts_of(path, source, options, part=part), source)
@@ -186,20 +186,20 @@ def sample_pixels(facts: RasterFacts, *, pixels: int) -> Array:
 
 
 class SceneReader:
-    """A scene held open, for reading many windows from any number of threads.
+    """A scene that is held open to read many windows in any number of threads.
 
-    Each thread has the file open for itself, as GDAL wants it, until the scene is closed.
+    Each thread opens the file for itself, because GDAL needs that.
     """
 
     def __init__(self, facts: RasterFacts, *, rows: int) -> None:
-        """Name a scene, and of how many rows the windows are that are read side by side."""
+        """Set the scene, and the number of rows of the windows that are read side by side."""
         self._facts, self._rows = facts, rows
         self._own = threading.local()
         self._opened = ExitStack()
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
-        """Have GDAL hold as much as the windows need; threads open the file when they read."""
+        """Size GDAL's cache for these windows; each thread opens the file when it reads."""
         facts = self._facts
         with open_raster(
             facts.path, facts.whole_grid, nodata=facts.nodata_or_nan, as_image=True
@@ -228,12 +228,12 @@ class SceneReader:
 
 
 def cache_bytes(source: rasterio.DatasetReader, rows: int) -> int:
-    """Return the cache that GDAL needs to read no block of a number of rows twice.
+    """Return the size of cache with which GDAL reads no block of some rows twice.
 
-    By itself it holds 5 % of the memory of the machine, whatever the raster.
+    GDAL's default is 5 % of the memory of the machine, whatever the raster.
 
     Args:
-        source: the raster, of which windows are read side by side.
+        source: raster from which windows are read side by side.
     """
     needed = _block_bytes(source, rows)
     if isinstance(source, WarpedVRT):
@@ -243,7 +243,7 @@ def cache_bytes(source: rasterio.DatasetReader, rows: int) -> int:
 
 
 def _block_bytes(source: rasterio.DatasetReader, rows: int) -> int:
-    """Return the size of the blocks that a number of rows touches, wherever they begin."""
+    """Return the size of the blocks that a number of rows may touch."""
     height, width = source.block_shapes[0]
     blocks = (math.ceil(rows / height) + 1) * math.ceil(source.width / width)
     return int(blocks * height * width * sum(np.dtype(dtype).itemsize for dtype in source.dtypes))
@@ -256,11 +256,11 @@ def valid_pixels(
 ) -> Bools:
     """Read which pixels have data by alpha band, mask or nodata value, shape (row, col).
 
-    GDAL takes only the second or fourth band for alpha; here any band that says so is.
+    GDAL accepts only the second or fourth band as alpha; here any band with that meaning is alpha.
 
     Args:
-        window: what to read of it; None is all.
-        shape: rows and columns to thin it to, by averages; None leaves it as it is.
+        window: window to read; None for the whole raster.
+        shape: rows and columns to reduce it to, by averages; None for full resolution.
     """
     how = Resampling.nearest if shape is None else Resampling.average
     mask = source.dataset_mask(window=window, out_shape=shape, resampling=how)
@@ -279,7 +279,7 @@ def read_pixels(
     window: rasterio.windows.Window | None = None,
     shape: tuple[int, int] | None = None,
 ) -> Read:
-    """Read bands and which pixels have data: of a window, or of all, reduced to a shape."""
+    """Read the bands and the data mask of a window, or of the whole raster reduced to a shape."""
     how = Resampling.nearest if shape is None else Resampling.average
     values = source.read(list(facts.bands), window=window, out_shape=shape, resampling=how)
     everywhere = np.ones(values.shape[1:], dtype=bool)
@@ -297,7 +297,7 @@ def _inside(facts: RasterFacts, window: Window) -> Bools:
 
 
 def _region(facts: RasterFacts, source: rasterio.DatasetReader) -> tuple[Window, Extent | None]:
-    """Return the pixels of the file that the scene shows, and its extent in these pixels."""
+    """Return the window of the file that the scene covers, and its extent in these pixels."""
     if facts.part is None:
         return Window(0, 0, source.height, source.width), None
     row, col, height, width = facts.part.window

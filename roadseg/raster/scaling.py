@@ -32,13 +32,13 @@ class Scaling:
     same statistics.
 
     Attributes:
-        ranges: by pixel type (numpy's name), for each band the values that become 0 and 255.
-        mean: mean of the scaled values, one per band, 0..255.
-        std: standard deviation of the scaled values, one per band, from `LEAST_STD` to 255.
+        ranges: for each pixel type (numpy's name), the values of each band that become 0 and 255.
+        mean: mean of the scaled values of each band, 0..255.
+        std: standard deviation of the scaled values of each band, from `LEAST_STD` to 255.
 
     Raises:
-        ValueError: if a number is out of its range, a range does not rise, or they are not of one
-            number of bands.
+        ValueError: if a number is out of its range, a range does not rise, or the numbers of bands
+            differ.
     """
 
     ranges: Mapping[str, tuple[Range, ...]]
@@ -64,7 +64,7 @@ class Scaling:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Scaling":
-        """Make a scaling of what `dataclasses.asdict` and a JSON file made of it."""
+        """Return the scaling that `dataclasses.asdict` turned into these JSON values."""
         return cls(
             ranges={
                 name: tuple((float(low), float(high)) for low, high in bands)
@@ -93,11 +93,11 @@ def fit_scaling(samples: Sequence[Array]) -> Scaling:
     The 2nd and the 98th percentile of each band become 0 and 255; uint8 is kept as it is.
 
     Args:
-        samples: for each scene an array of shape (band, pixel), valid pixels only; NaN is left
-            out. Scenes of one type are pooled.
+        samples: valid pixels of each scene, shape (band, pixel); NaN is left out. Scenes with the
+            same pixel type are pooled.
 
     Raises:
-        ValueError: if there is no sample, or a band holds no finite one.
+        ValueError: if there is no sample, or a band has no finite value.
     """
     if sum(pixels.shape[1] for pixels in samples) == 0:
         raise ValueError("no image contains a valid pixel")
@@ -119,13 +119,13 @@ def fit_scaling(samples: Sequence[Array]) -> Scaling:
 
 
 def stretch_to(scaling: Scaling, pixels: Array) -> Scaling:
-    """Return a scaling that also knows the pixels of an image that is of another type.
+    """Return a scaling that also covers an image of another pixel type.
 
     The 2nd and the 98th percentile of each band become 0 and 255; mean and standard deviation stay
     those of the dataset.
 
     Args:
-        pixels: of the image, shape (band, n), valid ones only; NaN is left out.
+        pixels: valid pixels of the image, shape (band, n); NaN is left out.
 
     Raises:
         ValueError: if there are no pixels, or another number of bands.
@@ -135,7 +135,7 @@ def stretch_to(scaling: Scaling, pixels: Array) -> Scaling:
 
 
 def _check_ranges(name: str, ranges: Sequence[Range]) -> None:
-    """Refuse ranges that pixels of a type cannot be scaled by, in float32 as they are."""
+    """Refuse ranges that do not fit a pixel type, or are not increasing in float32."""
     if name not in _LIMITS:
         raise ValueError(f"ranges: expected pixel types such as uint16, got {name!r:.60}")
     least, most = _LIMITS[name]

@@ -1,4 +1,4 @@
-"""Strips: rows of a raster, each a file in a hidden folder beside it until all are there."""
+"""Strips: rows of a raster, kept as files in a hidden folder beside it until it is complete."""
 
 import shutil
 from collections import deque
@@ -35,13 +35,13 @@ _SMALL_PX = 512  # Rasters of no larger side need no overview.
 
 @dataclass(frozen=True)
 class Strips:
-    """The strips of a raster, each an uncompressed GeoTIFF that is whole if it exists.
+    """The strips of a raster, each an uncompressed GeoTIFF that is complete if it exists.
 
-    The last band of a strip tells which pixels have data. Several processes may write strips of
+    The last band of a strip says which pixels have data. Several processes may write strips of
     one raster at the same time, even the same strip.
 
     Attributes:
-        folder: hidden folder beside the raster, named by its file and its key.
+        folder: hidden folder beside the raster, named after its file and its key.
     """
 
     folder: Path
@@ -50,17 +50,17 @@ class Strips:
 
     @classmethod
     def beside(cls, path: Path, key: str, *, grid: Grid, bands: int) -> "Strips":
-        """Name the strips of a raster that is to become the file `path`, and touch none."""
+        """Return the strips of a raster that will be written to `path`; no file is touched."""
         return cls(path.with_name(f"{_HIDDEN}{path.name}-{key}"), grid, bands)
 
     @property
     def is_begun(self) -> bool:
-        """Whether any strip is there."""
+        """Whether any strip exists."""
         return any(self._path(rows).exists() for rows in self._all())
 
     @property
     def missing(self) -> list[range]:
-        """The rows of each strip that is not there, from top to bottom."""
+        """The rows of each missing strip, from top to bottom."""
         return [rows for rows in self._all() if not self._path(rows).exists()]
 
     @property
@@ -70,16 +70,16 @@ class Strips:
 
     @property
     def needed_bytes(self) -> int:
-        """Room on the disk for the strips that are not there, and for what is made of all."""
+        """Bytes that the missing strips, and the raster made from all strips, need on the disk."""
         missing = sum(map(len, self.missing)) * self.grid.width * (self.bands + 1)
         # The joined raster, a third of it for overviews, and a tenth for the compressed one.
         return missing + int(self.size * 1.44)
 
     def write(self, parts: Iterable[Rows]) -> None:
-        """Write rows as they come into the strips that they belong to, from left to right.
+        """Write rows into their strips; parts of a strip come from left to right.
 
-        A thread writes what came while the next ones are made. A strip for which not all rows
-        come is not kept.
+        A thread writes them while the next ones are computed. A strip without all of its rows is
+        not kept.
 
         Raises:
             OSError: if they cannot be written (a full disk).
@@ -177,7 +177,7 @@ class Strips:
 
 
 class _OpenStrip:
-    """A strip that is being written; it gets its name when its last pixel is there."""
+    """A strip that is being written; it gets its final name with its last pixel."""
 
     def __init__(self, path: Path, grid: Grid, bands: int) -> None:
         self._path, self._partial = path, partial_path(path)
@@ -198,7 +198,7 @@ class _OpenStrip:
             rename_into_place(self._partial, self._path)
 
     def discard(self) -> None:
-        """Remove it, if it has not got its name."""
+        """Remove the strip if it is incomplete."""
         with suppress(OSError):
             self._opened.close()
         self._partial.unlink(missing_ok=True)
@@ -219,10 +219,10 @@ def overview_factors(height: int, width: int) -> list[int]:
 
 
 def require_room(path: Path, needed_bytes: int) -> None:
-    """Refuse to begin a file for which its disk clearly has too little room.
+    """Refuse to begin a file that clearly does not fit on its disk.
 
     Raises:
-        OutputError: if fewer bytes are free.
+        OutputError: if fewer bytes are free than it needs.
     """
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     free = shutil.disk_usage(folder).free
@@ -234,7 +234,7 @@ def require_room(path: Path, needed_bytes: int) -> None:
 
 
 def _profile(grid: Grid, count: int, *, interleave: str) -> dict[str, Any]:
-    """Return the options of rasterio for bands that are no colours."""
+    """Return options of rasterio for bands that are not colours."""
     return new_profile(grid, count=count, dtype="uint8") | {
         "blockxsize": _TILE_PX,
         "blockysize": _TILE_PX,

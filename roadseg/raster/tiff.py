@@ -1,4 +1,4 @@
-"""GeoTIFFs: written whole, and whether a file contains all the bytes that its directories name."""
+"""GeoTIFFs: write them completely, and check that a file is complete."""
 
 import logging
 import struct
@@ -30,13 +30,13 @@ logging.getLogger("tifffile").setLevel(logging.CRITICAL)  # What it warns of is 
 
 
 class _Blocks(NamedTuple):
-    """The strips and tiles of a TIFF, and whether the file names all that it should.
+    """The strips and tiles of a TIFF.
 
     Attributes:
-        places: shape (2, n), where they begin, 0 if one was left out, and their sizes; bytes.
-        end: the byte after the last one.
-        are_known: whether all directories are there, with the places of their blocks.
-        has_tags: whether the directories have all their tags, too.
+        places: shape (2, n), first byte of each (0 if it was left out) and its size in bytes.
+        end: number of the byte after the last one.
+        are_known: whether all directories, and their tables of blocks, could be read.
+        has_tags: whether the directories also have all their tags.
     """
 
     places: Ints
@@ -51,11 +51,11 @@ def copy_as_cog(
     """Copy a raster as a Cloud Optimized GeoTIFF; a small one in memory, see `open_new`.
 
     Args:
-        size: bytes of its pixels.
-        options: of GDAL's driver COG, beside those that all have.
+        size: size of its pixels in bytes.
+        options: further options of GDAL's driver COG.
 
     Raises:
-        OSError: if it cannot be written in whole.
+        OSError: if it cannot be written completely.
     """
     profile = _COG | dict(options or {})
     try:
@@ -87,8 +87,8 @@ def new_profile(grid: Grid, *, count: int, dtype: str, nodata: int | None = None
 def open_new(path: Path, profile: Mapping[str, Any]) -> Iterator[Any]:
     """Open a new GeoTIFF to write it, with rasterio's options, such as those of `new_profile`.
 
-    A small one is made in memory and written at once, because libtiff prints what goes wrong
-    with a disk, line by line, where nobody can catch it.
+    A small file is made in memory and written at once, because libtiff prints disk errors line by
+    line to stderr, where they cannot be caught.
 
     Raises:
         OSError: if GDAL cannot write it, or has not written all of it when it is closed.
@@ -109,20 +109,20 @@ def open_new(path: Path, profile: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def missing_bytes(path: Path) -> int:
-    """Return how many bytes a TIFF lacks at its end; 0 for a whole one and for other formats.
+    """Return how many bytes are missing at the end of a TIFF; 0 for other formats.
 
-    That is 1 if a directory or a table of blocks is cut off, so that nobody knows how many.
-    Only what is needed to read pixels counts: directories, strips and tiles, those of masks and
-    overviews included. A strip or tile that was left out (a sparse file) is not missing.
+    The number is 1 if a directory or a table of blocks is cut off, so that it is not known. Only
+    what is needed to read pixels counts: directories, strips and tiles, also of masks and
+    overviews. A strip or tile that was left out (in a sparse file) is not missing.
     """
     blocks, size = _blocks(path), path.stat().st_size
     return max(blocks.end - size, 0 if blocks.are_known else 1)
 
 
 def require_written(path: Path) -> None:
-    """Check that a TIFF that was just written and closed is whole, to its last tag and tile.
+    """Check that a TIFF that was just written and closed is complete, to its last tag and tile.
 
-    GDAL writes most of a file while it closes it, and then says nothing of a full disk.
+    GDAL writes most of a file while it closes it, and does not report a full disk then.
 
     Raises:
         OSError: if anything is missing, or lies over something else.
@@ -137,7 +137,7 @@ def require_written(path: Path) -> None:
 
 
 def _blocks(path: Path) -> _Blocks:
-    """Read where the blocks of a TIFF lie; those of another format are not looked for."""
+    """Read the positions of the blocks of a TIFF; other formats have none."""
     nothing = np.zeros((2, 0), dtype=np.int64)
     with path.open("rb") as file:
         if file.read(4) not in _SIGNATURES:

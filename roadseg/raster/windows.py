@@ -1,4 +1,4 @@
-"""Windows: cut a scene into chips, cover it with overlapping windows, weigh them for a blend."""
+"""Windows: cut a scene into chips, cover it with overlapping windows, and weigh these to blend."""
 
 import functools
 import itertools
@@ -27,7 +27,7 @@ class Window(NamedTuple):
 
     @property
     def slices(self) -> tuple[slice, slice]:
-        """Its rows and columns, by which arrays of the scene are cut."""
+        """Slices of rows and columns, to cut the window out of an array of the scene."""
         return slice(self.row, self.row + self.height), slice(self.col, self.col + self.width)
 
     def to_rasterio(self) -> "rasterio.windows.Window":
@@ -37,7 +37,7 @@ class Window(NamedTuple):
         return rasterio.windows.Window(self.col, self.row, self.width, self.height)
 
     def within(self, other: "Window") -> "Window":
-        """Return it as counted from the first pixel of another window."""
+        """Return the window with its rows and columns counted from those of another window."""
         return self._replace(row=self.row - other.row, col=self.col - other.col)
 
 
@@ -47,7 +47,7 @@ class Rows(NamedTuple):
     Attributes:
         values: probabilities of the pixels, shape (class, rows, cols): float32 0..1, or uint8
             with 255 for certain; 0 where nothing is known.
-        known: shape (rows, cols), true where the scene has data.
+        known: shape (rows, cols), whether the scene has data.
     """
 
     start: int
@@ -90,11 +90,11 @@ def cut_blocks(height: int, width: int, *, block_px: int) -> list[Window]:
 
 
 def mirrored(bands: Bytes, valid: Bools, *, height: int, width: int) -> tuple[Bytes, Bools]:
-    """Fill up the part of a window that lies in a scene: pixels beyond mirror it, and have no data.
+    """Fill up a window that reaches beyond its scene with a mirror image, which has no data.
 
     Args:
-        bands: shape (band, row, col), the upper left part.
-        valid: shape (row, col), which of its pixels have data.
+        bands: shape (band, row, col), the part of the window inside the scene, at its upper left.
+        valid: shape (row, col), whether each of these pixels has data.
     """
     rows, cols = valid.shape
     if (rows, cols) == (height, width):
@@ -120,14 +120,14 @@ def shared_window(first: Window, second: Window) -> Window:
 
 
 def spread_starts(length: int, *, window_px: int, overlap_px: int, multiple: int = 1) -> list[int]:
-    """Return where windows along one side of a scene start: evenly, from edge to edge.
+    """Return the first pixels of windows along one side of a scene, evenly spread over the side.
 
-    All overlap about equally, by `overlap_px` or a little more: no pixel is predicted more often
-    than another, and no two windows share nearly all they show.
+    All windows overlap about equally, by `overlap_px` or a little more. So pixels are predicted
+    about equally often, and no two windows show nearly the same.
 
     Args:
-        multiple: number of which all are multiples, so that the last window may reach beyond the
-            scene; at most `window_px - overlap_px`.
+        multiple: all starts are multiples of this number, so that the last window may reach beyond
+            the scene; at most `window_px - overlap_px`.
     """
     last = math.ceil(max(length - window_px, 0) / multiple)
     gaps = math.ceil(last / ((window_px - overlap_px) // multiple))
@@ -136,15 +136,16 @@ def spread_starts(length: int, *, window_px: int, overlap_px: int, multiple: int
 
 @functools.cache  # Scenes and chips have few sizes, and each is asked for several times.
 def fitting_window(height: int, width: int, *, overlap_px: int, multiple: int, most: int) -> int:
-    """Return the side of the windows that cover a scene with the fewest pixels in all.
+    """Return the side of the windows that cover a scene with the fewest pixels in total.
 
-    A scene that is smaller than the largest window is covered by one, which is little larger.
+    A scene that is smaller than the largest window is covered by a single, slightly larger window.
 
     Args:
-        overlap_px: overlap of neighbouring windows, at least; sides are at least twice as long,
-            and longer by `multiple`.
-        multiple: number of which sides and starts are multiples.
-        most: the largest side, taken where others are not better; the least one if that is larger.
+        overlap_px: smallest overlap of neighbouring windows. The side is at least twice as long,
+            plus `multiple`.
+        multiple: the side, and all starts of windows, are multiples of this number.
+        most: largest side. It is preferred if others are not better, and ignored if it is smaller
+            than the smallest possible side.
     """
 
     def pixels(side: int) -> int:
@@ -159,13 +160,13 @@ def fitting_window(height: int, width: int, *, overlap_px: int, multiple: int, m
 
 
 def fitting_batch(windows: Iterable[int], *, most: int) -> int:
-    """Return how many windows to predict at once, so that few places of the batches stay empty.
+    """Return the number of windows per batch that leaves few places in the batches empty.
 
-    A batch is taken to cost one window more than it holds, whatever runs the network.
+    A batch is assumed to cost as much as its windows and one more, on any hardware.
 
     Args:
-        windows: of each scene; a batch holds those of one.
-        most: the largest batch, taken where others would not be clearly better.
+        windows: number of windows of each scene; a batch holds windows of one scene only.
+        most: largest batch. It is preferred unless others are clearly better.
     """
     counts = Counter(windows)
 
@@ -212,7 +213,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2  # Its multiples spread most evenly over column
 
 
 def spread(items: Sequence[Item], number: int) -> list[Item]:
-    """Return a number of items, evenly spread; all if there are no more."""
+    """Return a number of evenly spread items; all of them if there are fewer."""
     chosen = np.linspace(0, len(items) - 1, min(number, len(items))).round().astype(int)
     return [items[index] for index in chosen.tolist()]
 
@@ -220,17 +221,17 @@ def spread(items: Sequence[Item], number: int) -> list[Item]:
 def spread_windows(
     height: int, width: int, *, block: tuple[int, int], pixels: int, places: int = PLACES
 ) -> Iterator[Window]:
-    """Spread windows over a scene in a fixed pattern, for a sample of about a number of pixels.
+    """Spread windows over a scene in a fixed pattern, to sample about a number of pixels.
 
-    Each is a block of the file; or some rows of one, or several one below the other, where a
-    block is much larger or smaller than its share. The last block of the scene is among them:
-    that is the one which a file cut short lacks.
+    Each window is a block of the file. If a block is much larger or smaller than the share of a
+    window, it is some rows of a block, or several blocks one below the other. The last block of the
+    scene is always included, because it is missing in a file that was cut short.
 
     Args:
-        block: rows and columns of the blocks of its file.
-        pixels: number of pixels wanted.
-        places: number of windows at least, where the scene has as many; each has its share of
-            the pixels.
+        block: rows and columns of the blocks of the file.
+        pixels: number of pixels to sample.
+        places: smallest number of windows, if the scene has as many blocks; all have equal shares
+            of the pixels.
 
     Returns:
         Different windows, from top to bottom, the last block last.

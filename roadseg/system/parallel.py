@@ -1,4 +1,4 @@
-"""One function over many items: in this process, in several processes, or in threads."""
+"""Apply a function to many items: in this process, in several processes, or in threads."""
 
 import multiprocessing
 import os
@@ -34,9 +34,9 @@ class Outcome(Generic[Result]):
     """The outcome of one item.
 
     Attributes:
-        index: its place among the items.
-        result: what the work returned; None if it failed.
-        error: why it failed; None if it did not.
+        index: index of the item.
+        result: return value of the work; None if it failed.
+        error: error that the work raised; None if it succeeded.
     """
 
     index: int
@@ -47,16 +47,16 @@ class Outcome(Generic[Result]):
 def each(
     work: Work[Item, Result], items: Sequence[Item], *, workers: int = 1, begin: Begin | None = None
 ) -> Iterator[Outcome[Result]]:
-    """Do the work for every item and yield the outcome of each, in the order in which they end.
+    """Do the work for every item, and yield the outcomes in the order in which they end.
 
-    Leaving the iteration early cancels what has not begun.
+    Leaving the iteration early cancels all work that has not begun.
 
     Args:
-        work: a function of a module, so that another process finds it.
-        items: pickled for other processes.
-        workers: processes; with 1 or 0 all is done in this one, in order.
-        begin: called first in each of several processes, with its number and how many there are;
-            a function of a module, too.
+        work: function at the top level of a module, so that other processes can import it.
+        items: items, which are pickled for other processes.
+        workers: number of processes; with 1 or 0, all is done in this one, in order.
+        begin: function that each of several processes calls first, with its number and the number
+            of processes; also at the top level of a module.
 
     Raises:
         RoadsegError: if a process dies. What the work itself raises as
@@ -78,9 +78,9 @@ def in_order(
     """Do the work for every item and return the results in the order of the items.
 
     Args:
-        what: name of the work in the progress line.
-        unit: of the items, in the progress.
-        workers: processes.
+        what: name of the work, for the progress.
+        unit: unit of the items, for the progress.
+        workers: number of processes.
 
     Raises:
         RoadsegError: what the work raised for one of the items, or what `each` raises.
@@ -95,7 +95,7 @@ def in_order(
 
 
 def _outcome_of(work: Work[Item, Result], index: int, item: Item) -> Outcome[Result]:
-    """Do the work for an item and return its outcome; errors other than RoadsegError are raised."""
+    """Do the work for an item and return the outcome; errors other than RoadsegError are raised."""
     try:
         return Outcome(index, result=work(item))
     except RoadsegError as error:
@@ -103,7 +103,7 @@ def _outcome_of(work: Work[Item, Result], index: int, item: Item) -> Outcome[Res
 
 
 def _in_units(units: Units, work: Work[Item, Result], item: Item) -> Result:
-    """Do the work in another process, which writes in the units chosen in this one."""
+    """Do the work in another process, with the units that were chosen in this one."""
     with shown_in(units):
         return work(item)
 
@@ -132,7 +132,7 @@ def _in_processes(
 
 
 def _context() -> Any:  # noqa: ANN401 - the contexts have no common public type
-    """Return a context that forks where that is safe, as a fresh process takes seconds to start.
+    """Return a context that forks if that is safe, because a new process takes seconds to start.
 
     Forking is not safe once torch runs its threads, and works on Linux only.
     """
@@ -165,11 +165,11 @@ def ahead_in_order(
     server.
 
     Args:
-        items: any number; they are taken as there is room.
-        ahead: items that are under way or finished before their turn, at most.
+        items: any number of items, which are requested only when there is room for them.
+        ahead: largest number of items that are in progress, or finished before their turn.
 
     Raises:
-        BaseException: what the work raises for an item, when its turn comes.
+        BaseException: error of the work for an item, when its turn comes.
     """
     left, jobs = iter(items), queue.SimpleQueue[_Job | None]()
     waiting: deque[Future[Result]] = deque()

@@ -1,7 +1,7 @@
-"""Progress: how far long work has come, written to stderr where the log level lets it.
+"""Progress of long work, written to stderr if the log level allows it.
 
-On a terminal it is one line that is redrawn, elsewhere an occasional line of the log, or often a
-line of JSON for the program that started this one.
+On a terminal it is one line that is redrawn, elsewhere an occasional line of the log, or frequent
+lines of JSON for the program that started this one.
 """
 
 import json
@@ -27,7 +27,7 @@ _EXACT_BELOW = 100  # Rates above this have no decimals.
 
 
 class Progress:
-    """Progress of some work, shown on a line. Work inside of other work stands on the same line.
+    """Progress of some work, shown on a line. Work inside other work shares this line.
 
     Nothing is written in processes that another one started, or if INFO is not logged.
     """
@@ -36,9 +36,9 @@ class Progress:
         """Describe the work.
 
         Args:
-            what: short, such as the name of a command.
-            total: of all of it; an int is written without decimals.
-            done: what was done before, which does not count for the rate.
+            what: short name of the work, such as that of a command.
+            total: amount of work in its unit; an int is written without decimals.
+            done: amount that was done before, which does not count for the rate.
         """
         self.what, self.total, self.unit, self.done = what, total, unit, done
         self._before = done
@@ -59,7 +59,7 @@ class Progress:
         self.reach(self.done + amount)
 
     def reach(self, done: float) -> None:
-        """Set how much of the work is done, counted from its beginning."""
+        """Set the amount of work that is done, from the beginning."""
         self.done = done
         self._last = time.monotonic()
         _line.show()
@@ -86,7 +86,7 @@ class Progress:
 def counted(
     items: Iterable[Item], what: str, *, total: int, unit: str, done: int = 0
 ) -> Iterator[Item]:
-    """Yield items and show the progress; an item is done when the next one is asked for."""
+    """Yield items and show the progress; an item is done when the next one is requested."""
     with Progress(what, total=total, unit=unit, done=done) as progress:
         for item in items:
             yield item
@@ -94,12 +94,12 @@ def counted(
 
 
 def erase() -> None:
-    """Clear the line on the terminal, so that another one can be written in its place."""
+    """Clear the line on the terminal, so that other text can be written there."""
     _line.erase()
 
 
 def draw(*, enabled: bool, as_json: bool = False) -> None:
-    """Set whether progress is drawn on a terminal; a log may show it all the same.
+    """Set whether progress is drawn on a terminal; a log may show it in any case.
 
     Args:
         as_json: write it as lines of JSON instead, for a program that reads stderr.
@@ -109,9 +109,9 @@ def draw(*, enabled: bool, as_json: bool = False) -> None:
 
 @contextmanager
 def shown_by(write: Callable[[str], object]) -> Iterator[None]:
-    """Pass every line of progress to a function inside the block, such as one of a notebook.
+    """Pass every line of progress inside the block to a function, such as one of a notebook.
 
-    It is called again and again with what is to stand in the place of the line before.
+    Each line replaces the one before.
     """
     before, _line.write = _line.write, write
     try:
@@ -167,7 +167,7 @@ class _Line:
     def text(self) -> str:
         """Return the text of all work, the rate of the outermost, and the longest time left.
 
-        Work inside of other work may have the longest, where one item is larger than those before.
+        Work inside other work may take longest, if its item is larger than those before.
         """
         named = "; ".join(map(str, self._works))
         begun = [known for work in self._works if (known := work.rate_and_left) is not None]
@@ -202,7 +202,7 @@ _line = _Line()
 
 
 def _rate(per_second: float, unit: str) -> str:
-    """Return a rate by the shortest period in which there is at least one."""
+    """Return a rate per second, minute or hour, whichever is the shortest with at least one."""
     rates = {period: per_second * seconds for period, seconds in _PERIODS.items()}
     period = next((one for one, rate in rates.items() if rate >= 1), "h")
     decimals = 0 if rates[period] >= _EXACT_BELOW else 1

@@ -15,7 +15,7 @@ from roadseg.dataset.fold_files import (
     write_fold_layer,
     write_folds,
 )
-from roadseg.errors import DataError
+from roadseg.errors import DataError, MissingInputError
 from roadseg.raster.windows import Window
 from roadseg.roads.colours import fold_colour
 
@@ -179,3 +179,8 @@ def test_qgis_shows_the_chips_of_each_fold_in_its_colour(tmp_path):
     (style,) = pyogrio.read_dataframe(tmp_path / "f.gpkg", layer="layer_styles")["styleQML"]
     assert 'attr="fold"' in style
     assert all(f"{r},{g},{b},255" in style for r, g, b in map(fold_colour, (0, 1)))
+
+
+def test_the_stage_that_makes_missing_folds_is_named(tmp_path):
+    with pytest.raises(MissingInputError, match=r"folds\.json does not exist; run `roadseg split`"):
+        read_folds(tmp_path / "folds.json", [chip("a")])

@@ -1,6 +1,6 @@
-"""What labels say about graphs on chips held out: the threshold, and how often edges are real.
+"""Calibration of graphs by the labels of held-out chips: threshold, and confidence of edges.
 
-Not a stage: `graph` calibrates with it, and `evaluate` opens scenes with it.
+This is not a stage: `graph` calibrates with it, and `evaluate` opens scenes with it.
 """
 
 import math
@@ -46,10 +46,10 @@ _MOST_CHIPS = 32  # On which they are tried.
 def open_scene(
     config: Config, workspace: Workspace, scene: SceneRecord
 ) -> tuple[ProbabilityFile, Reference]:
-    """Return the probabilities of a scene with chips held out, and its labelled roads.
+    """Open the probabilities of a scene with held-out chips, and read its labelled roads.
 
     Args:
-        config: settings of the set of the scene.
+        config: config of the set of the scene.
 
     Raises:
         MissingInputError: if its mask, its probabilities or its label file are gone.
@@ -70,14 +70,14 @@ def least_threshold(
     listed: ChipList,
     chips_of: Mapping[str, Sequence[ChipRecord]],
 ) -> float | None:
-    """Return the least threshold with which roads have the highest mean APLS on chips held out.
+    """Return the least threshold with which graphs have the highest mean APLS on held-out chips.
 
-    The threshold of the network has the highest IoU of pixels. Many graphs need a higher one, as
-    only pixels that are almost certain keep streets and lanes apart. Lower ones are not tried:
-    they gained on the ground held out, and lost in other cities.
+    The threshold of the network has the highest IoU of pixels. Many graphs need a higher one,
+    because only almost certain pixels keep streets and lanes apart. Lower ones are not tried: they
+    improved the APLS on held-out ground, but lowered it in other cities.
 
     Args:
-        chips_of: those held out, by the name of their scene.
+        chips_of: held-out chips, by the name of their scene.
 
     Returns:
         The least threshold, see `EdgeModel`; None if none is better than that of the network.
@@ -91,7 +91,7 @@ def least_threshold(
     tasks = [(listed.scene(name), chips) for name, chips in tried.items()]
     outcomes = each(work, tasks, workers=config.compute.workers)
     shown = counted(outcomes, "try thresholds", total=len(tasks), unit="scenes")
-    # What cannot be read is told where roads are traced and measured.
+    # Errors of scenes that cannot be read are reported where their roads are traced and measured.
     scores = [cast("Floats", outcome.result) for outcome in shown if outcome.error is None]
     if not scores:
         return None
@@ -131,14 +131,14 @@ def measure_run(
     chips_of: Mapping[str, Sequence[ChipRecord]],
     graphs: Mapping[str, RoadGraph],
 ) -> MeasuredEdges | None:
-    """Compare the roads of scenes with their labels, on chips held out.
+    """Compare the graphs of scenes with their labels, on held-out chips.
 
     Args:
-        chips_of: those held out, by the name of their scene.
-        graphs: all roads of scenes, as `find_unrated_graph` returns them, by name.
+        chips_of: held-out chips, by the name of their scene.
+        graphs: graphs of `find_unrated_graph`, by the name of their scene.
 
     Returns:
-        The edges there, and how much of each is real; None if there is no edge.
+        The edges on these chips, and the share of each that is real; None if there is no edge.
 
     Raises:
         RoadsegError: if labels cannot be read.
@@ -162,10 +162,10 @@ def measure_run(
 def keep_calibration(
     workspace: Workspace, predicted: Predicted, calibration: Calibration | None
 ) -> list[Path]:
-    """Write what was found beside the weights that it holds for; return the files.
+    """Write a calibration beside the weights of the networks that predicted; return the files.
 
-    These are the networks that predicted. That of all folds, which nothing measures, gets it as
-    well, but its file is not returned: a training on all folds writes it, too.
+    The network of all folds, which cannot be measured, gets it as well. Its file is not returned,
+    because a training on all folds writes it, too.
     """
     if calibration is None:
         return []

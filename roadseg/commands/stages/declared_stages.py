@@ -1,7 +1,7 @@
-"""Declared stages: the settings and inputs that each one's outputs depend on; few imports.
+"""Declared stages: the settings and inputs of each stage of a run.
 
-Each stage of a run is declared here once. From that follow its record, why it has to run, and its
-dry run. `roadseg status` and most dry runs need nothing else, such as torch.
+From this declaration follow the record of a stage, why it has to run, and its dry run. The module
+imports little, not even torch, because `roadseg status` and most dry runs need nothing else.
 """
 
 import itertools
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 # Options of imagery by which all stages read the same pixels.
 _READ_BY = ("bands", "crs", "gsd_m", "nodata")
-# Commands that begin with what a stage begins with.
+# Commands that use the outputs of the same earlier stages as another stage does.
 _BEGINS_AS = {"run": "prepare", "quantize": "predict"}
 # Settings that change no figure of the report. Some are paths: the contents of their files count.
 _NOT_SHOWN: dict[str, Any] = {
@@ -60,19 +60,19 @@ _NOT_SHOWN: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class _Folds:
-    """The part of the summary of split that says how many folds there are."""
+    """The part of the summary of split with the number of folds."""
 
     chips_by_fold: list[int]
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The files that the scenes are made from.
+    """The files of the scenes of a run.
 
     Attributes:
-        scenes: the files of each scene in the area to work in, by its name.
-        fingerprints: of each file.
-        outside: number of images outside of this area, which are no scenes.
+        scenes: files of each scene in the area to work in, by name.
+        fingerprints: fingerprint of each file.
+        outside: number of images outside of this area, which are not scenes of the run.
     """
 
     scenes: Mapping[str, Source]
@@ -80,7 +80,7 @@ class Sources:
     outside: int = 0
 
     def of_scene(self, name: str) -> dict[str, str]:
-        """Return the fingerprint of each file of a scene, by what it is to the scene."""
+        """Return the fingerprints of the files of a scene, by their role: image, labels, area 0."""
         scene = self.scenes[name]
         files = {"image": scene.image, "labels": scene.labels}
         files |= {f"area {number}": path for number, path in enumerate(scene.area)}
@@ -88,10 +88,10 @@ class Sources:
 
 
 def sources_of(config: Config, workspace: Workspace) -> Sources:
-    """Find the image and the label file of every scene, and their contents.
+    """Find the image and the label file of every scene, and their fingerprints.
 
     Raises:
-        ConfigError: if they lie where results go, or a CRS is invalid.
+        ConfigError: if a file lies in a folder of results, or a CRS is invalid.
     """
     scenes = find_scenes(config.sets)
     found = find_sources(scenes, area_setting=config.imagery.area)
@@ -122,10 +122,13 @@ def _made_from(
     exclude: Any = None,  # noqa: ANN401 - of pydantic
     more: Mapping[str, Any] | None = None,
 ) -> MadeFrom:
-    """Return what a stage is made from whose settings are those of sections, and some more.
+    """Return the inputs and settings of a stage.
 
     Args:
-        exclude: settings of the sections that do not count.
+        inputs: fingerprints and keys, by name.
+        sections: sections of the config whose settings the stage uses.
+        exclude: settings of these sections that do not change its outputs.
+        more: further settings.
     """
     settings: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
@@ -136,7 +139,7 @@ def _made_from(
 
 
 def made_by(stage: str, workspace: Workspace) -> dict[str, str]:
-    """Return what an earlier stage made, as an input of a later one.
+    """Return the key of an earlier stage, as an input of a later one.
 
     Raises:
         MissingInputError: if the stage has not reached its end.
@@ -145,7 +148,7 @@ def made_by(stage: str, workspace: Workspace) -> dict[str, str]:
 
 
 def _area(config: Config) -> dict[str, str]:
-    """Return what changes when the area to work in does, as an input; none without an area."""
+    """Return the fingerprint of the area to work in, as an input; nothing without an area."""
     if config.imagery.area is None:
         return {}
     from roadseg.roads.labels.areas import area_content
@@ -157,7 +160,7 @@ def prepare_stage(config: Config, workspace: Workspace, sources: Sources | None 
     """Return the stage prepare.
 
     Args:
-        sources: that it makes masks and chips from; None finds them when they are needed.
+        sources: files of the scenes; None finds them when they are needed.
     """
 
     def made_from() -> MadeFrom:
@@ -180,7 +183,7 @@ def prepare_stage(config: Config, workspace: Workspace, sources: Sources | None 
 
 
 def _mask_settings(config: Config) -> dict[str, Any]:
-    """Return the settings of images and labels, and of each set, that decide about masks."""
+    """Return the settings of images and labels, and of each set, on which masks depend."""
 
     def settings(imagery: ImageryOptions, labels: LabelOptions) -> dict[str, Any]:
         of_images = imagery.model_dump(mode="json", exclude={"licence", "images", "sets", "area"})
@@ -192,7 +195,7 @@ def _mask_settings(config: Config) -> dict[str, Any]:
 
 
 def _require_read_as_prepared(config: Config, workspace: Workspace) -> None:
-    """Refuse options by which images would be read in another way than for their masks."""
+    """Refuse options with which images would be read differently than for their masks."""
     path = workspace.record("prepare")
     prepared = read_record(path)
     before = by_dotted_key(prepared.settings if prepared else {})
@@ -207,7 +210,7 @@ def _require_read_as_prepared(config: Config, workspace: Workspace) -> None:
 
 
 def _ground(config: Config, workspace: Workspace) -> dict[str, str]:
-    """Return the area as an input of a stage that reads the images as prepare has read them."""
+    """Return the area as an input of a stage; refuse to read images differently than prepare."""
     area = _area(config)
     _require_read_as_prepared(config, workspace)
     return area
@@ -239,7 +242,7 @@ def set_names(config: Config) -> list[str]:
     """Return the names of the sets, each of which is a fold.
 
     Raises:
-        ConfigError: if there are not several.
+        ConfigError: if there is only one.
     """
     names = [of.name for of in config.sets]
     if len(names) == 1:
@@ -271,7 +274,7 @@ def _train(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
         inputs, weights = made_by("split", workspace), first_weights(config.train)
         earlier = read_record(path)
         before = earlier.inputs if earlier else {}
-        # Weights that a training began with may go: what they were, its record still tells.
+        # First weights may be deleted after the start: the record still has their fingerprints.
         inputs |= {n: before.get(n, made) if made == GONE else made for n, made in weights.items()}
         more = {f"weight of {of.name}": of.weight for of in config.sets if of.name}
         found = _made_from(inputs, config.train, exclude=set(weights), more=more | {"fold": fold})
@@ -319,7 +322,7 @@ def _predict(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
 
 
 def _key_of_fold(workspace: Workspace, fold: int) -> str:
-    """Return the key of the training of a fold, which has not seen the chips that are in it now."""
+    """Return the key of the training of a fold; refuse one that may have seen its present chips."""
     path = workspace.train_record(fold)
     key, record = read_stage_key(path, made_by="train --fold each"), read_record(path)
     split = made_by("split", workspace)
@@ -359,7 +362,7 @@ def _evaluate(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
 
 
 def compare_options(config: Config) -> CompareOptions:
-    """Return how roads are compared, as `roadseg score` does it."""
+    """Return the options of `evaluate` as those of `roadseg score`."""
     return CompareOptions(spacing_m=config.evaluate.spacing_m, snap_m=config.evaluate.snap_m)
 
 
@@ -378,7 +381,7 @@ def _report(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
 
 
 def _shown(workspace: Workspace) -> dict[str, str]:
-    """Return the fingerprints of the files of the run that the page shows and that are there."""
+    """Return the fingerprints of the existing files of the run that the report shows."""
     workspace = found_layout(workspace)
     names = scene_names(workspace)
     records = [workspace.record(stage) for stage in STAGES[:-1]]  # Not its own.
@@ -411,25 +414,27 @@ _STAGES: dict[str, Callable[[Config, Workspace, AnyFold], Stage]] = {
 
 
 def declared_stage(name: str, config: Config, workspace: Workspace, fold: AnyFold = 0) -> Stage:
-    """Return a stage of a run. Its methods find out what it is made from.
+    """Return a stage of a run.
 
-    They raise ConfigError if a setting cannot be used, or no fold is held out; MissingInputError if
-    a stage before has not run; DataError if images would be read in another way than when their
-    masks were made, or one of several networks was trained with an earlier split.
+    Its methods look up its inputs. They raise ConfigError if a setting cannot be used, or no fold
+    is held out; MissingInputError if an earlier stage has not run; DataError if images would be
+    read differently than for their masks, or one of several networks was trained with an earlier
+    split.
 
     Args:
-        fold: of a training or prediction; others have none.
+        fold: fold of a training or prediction; ignored for other stages.
     """
     return _STAGES[name](config, workspace, fold)
 
 
 def renewed_before(stage: str, again: Mapping[str, Reason | Plan]) -> str:
-    """Return the last earlier stage whose new outputs make a stage run, empty if there is none.
+    """Return the last earlier stage because of whose new outputs a stage has to run, or "".
 
-    The report runs after every stage that runs, because it shows their records as well.
+    The report runs after every stage that runs, because it also shows their records.
 
     Args:
-        again: why earlier stages run again, by their names in order.
+        stage: name of the stage.
+        again: reasons why earlier stages run again, by name, in order.
     """
     names = [name for name, why in again.items() if why.renews or stage == "report"]
     return names[-1] if names else ""
@@ -438,15 +443,15 @@ def renewed_before(stage: str, again: Mapping[str, Reason | Plan]) -> str:
 def tell_of_changes(
     stage: str, config: Config, workspace: Workspace, fold: AnyFold | None = None
 ) -> None:
-    """Log the first stage of a run whose outputs a later one uses although they are out of date.
+    """Log the first stage whose outputs a later stage uses although they are out of date.
 
     Args:
-        stage: that is called alone.
-        config: that the stages before it are compared with.
-        fold: that it is called with; None for the one that was predicted.
+        stage: stage, or command, that runs alone.
+        config: config with which the earlier stages are compared.
+        fold: fold with which it runs; None for the fold that was predicted.
     """
     last = _BEGINS_AS.get(stage, stage)
-    # What a stage cannot find it tells itself.
+    # The stage itself reports what it cannot find.
     with suppress(RoadsegError):
         if fold is None:
             predicted = read_record(workspace.record("predict"))

@@ -1,4 +1,4 @@
-"""evaluate: measure what was held out. Reads probabilities/, graphs/, labels; writes metrics."""
+"""evaluate: measure held-out chips. Reads probabilities/, graphs/ and labels; writes metrics."""
 
 import csv
 import itertools
@@ -80,32 +80,32 @@ _PICTURE_PX = 1500  # Pixels; the picture of a larger scene is reduced to this s
 
 @dataclass(frozen=True)
 class EvaluateSummary(Summary):
-    """Metrics on the chips held out.
+    """Metrics on the held-out chips.
 
     Pixels are pooled over all chips. `apls_length` and `apls_time` are means over the chips with
-    roads on either side: chips that are rightly empty would only flatter them. All others are
-    pooled over all chips as `roadseg score` does it: means of APLS and TOPO, sums of lengths. TOPO
-    is None if it was not measured, for too many roads. `threshold` is the probability from which
-    on pixels were road; None if scenes had several, as those of sets may. `by_set` has the same
-    for the chips of each set; it is empty where a run has no sets.
+    roads on either side, because correctly empty chips would only raise them. All others are
+    pooled over all chips as in `roadseg score`: means of APLS and TOPO, sums of lengths. TOPO is
+    None if it was not measured because there are too many roads. `threshold` is the probability
+    from which pixels counted as road; None if scenes had several, as the scenes of sets may.
+    `by_set` has the same metrics for the chips of each set; it is empty without sets.
 
-    `by_distance` has a few of them by how far a chip is from the nearest one that its network was
-    trained on: `from_m` up to, but not including, `to_m` (None: any further), from footprint to
-    footprint. Chips without georeference are left out.
+    `by_distance` has some of the metrics for classes of chips by their distance from the nearest
+    training chip of their network, between footprints: `from_m` up to, but not including, `to_m`
+    (None: no limit). Chips without georeference are left out.
 
-    Figures of breaks and connectivity are None in the summaries of earlier
-    versions, and where nothing was found that they could be measured on.
+    Figures of breaks and connectivity are None in summaries of earlier versions, and if there was
+    nothing to measure.
 
-    Where each fold was predicted by the network that held it out, `fold` is "each", and all chips
-    were held out. `by_fold` then has the same figures for the chips of each fold, `spread` the
-    mean and the standard deviation over folds of each metric, and `set_of_fold` the set that a
-    fold is, where sets are folds; else they are empty.
+    If each fold was predicted by the network that held it out, `fold` is "each", and all chips are
+    held out. Then `by_fold` has the metrics for the chips of each fold, `spread` the mean and the
+    standard deviation of each metric over the folds, and `set_of_fold` the set of each fold if
+    sets are folds; otherwise they are empty.
 
     `calibration_error` is the expected calibration error of the confidence of edges, at places that
-    were left out when it was fitted; None if that could not be measured. `reliability` has its
-    diagram for all edges, and for those of each set by name; `kept` says what is left of all edges
-    where the surest are kept, by the precision that they are to have. Both are as `graph` measured
-    them before it left out any edge.
+    were left out when it was fitted; None if it could not be measured. `reliability` has the
+    reliability of all edges (under an empty name) and of each set by name; `kept` says what remains
+    of all edges if only the surest are kept, by their expected precision. Both were measured by
+    `graph` before it left out any edge.
     """
 
     fold: FoldOrEach
@@ -186,7 +186,7 @@ def _named(metrics: Figures, names: Sequence[str]) -> str:
 
 
 def _class_row(metrics: Figures) -> tuple[str, str]:
-    """Return which distances from the training ground a class has, and its metrics in one line."""
+    """Return the distances of a class of chips, and its metrics in one line."""
     low, high = (f"{to_short_unit(metrics[key] or 0):,.0f}" for key in ("from_m", "to_m"))
     limits = f"over {low}" if metrics["to_m"] is None else f"{low} to {high}"
     chips, km = int(metrics["chips"] or 0), road_text(metrics["reference_km"] or 0)
@@ -195,29 +195,29 @@ def _class_row(metrics: Figures) -> tuple[str, str]:
 
 
 def _titled(title: str) -> str:
-    """Return the title of a metric with the unit of the reader."""
+    """Return the title of a metric in the chosen units."""
     return title.replace("per km", f"per {road_unit()}")
 
 
 def _factor(metric: str) -> float:
-    """Return what a metric is multiplied by to be in the unit of the reader."""
+    """Return the factor that converts a metric to the chosen units."""
     return per_road_unit(1.0) if metric == "breaks_per_km" else 1.0
 
 
 @dataclass(frozen=True)
 class _Calibrated:
-    """The part of the summary of graph that is about the confidence of edges."""
+    """The part of the summary of graph with the calibration of edges."""
 
     calibration: Calibration | None = None
 
 
 @dataclass(frozen=True)
 class ChipScore:
-    """Metrics of one chip: of its pixels from a threshold on, and of the roads in it.
+    """Metrics of the pixels and of the roads of a chip.
 
     Attributes:
-        set: that its scene belongs to; empty for none.
-        threshold: probability from which on a pixel is road.
+        set: name of the set of its scene; empty if there is none.
+        threshold: probability from which a pixel counts as road.
     """
 
     chip: str
@@ -234,7 +234,7 @@ class ChipScore:
 
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> EvaluateSummary:
-    """Compare masks and graphs with the labels, chip by chip, on what was held out."""
+    """Compare masks and graphs with the labels on the held-out chips, chip by chip."""
     stage = declared_stage("evaluate", config, workspace)
     if done := stage.summary(EvaluateSummary, force=force):
         _update_card(workspace, done)
@@ -270,7 +270,7 @@ def _score_scene(
     workspace: Workspace,
     task: tuple[SceneRecord, Sequence[tuple[ChipRecord, int]], bool],
 ) -> list[ChipScore]:
-    """Score the chips of a scene, each with its fold, and draw it if that is wanted."""
+    """Score the chips of a scene, and draw the scene if asked."""
     record, chips, is_drawn = task
     own = config.of_set(record.set)
     pixels, reference = open_scene(own, workspace, record)
@@ -315,7 +315,7 @@ def _score_chip(config: Config, scene: _Scene, chip: ChipRecord, *, fold: int) -
 
 
 def _update_card(workspace: Workspace, metrics: EvaluateSummary) -> None:
-    """Add the metrics to the model card of the checkpoint that they are of, or of each."""
+    """Add the metrics to the model cards of the networks that were measured."""
     predicted = workspace.record("predict")
     if metrics.fold != "each":
         add_evaluation(workspace.checkpoint(metrics.fold), asdict(metrics), predicted=predicted)
@@ -339,7 +339,7 @@ def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Sce
 
 
 def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
-    """Write a row for each chip; what was not measured is empty."""
+    """Write a row for each chip; metrics that were not measured are empty."""
     with (
         atomic_write(workspace.evaluation) as draft,
         draft.open("w", newline="", encoding="utf-8") as file,
@@ -358,7 +358,7 @@ def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
 def _summary(
     config: Config, scores: Sequence[ChipScore], predicted: FoldOrEach, metres: Mapping[str, float]
 ) -> EvaluateSummary:
-    """Return the metrics of all chips, and of those of each set, fold and distance."""
+    """Return the metrics of all chips, and of the chips of each set, fold and distance."""
     if not scores:
         of_fold = "" if predicted == "each" else f" of fold {predicted}"
         raise DataError(
@@ -386,7 +386,7 @@ def _summary(
 
 
 def _with_reliability(summary: EvaluateSummary, calibration: Calibration | None) -> EvaluateSummary:
-    """Return the summary with what was measured of the confidence of edges, of all and by set."""
+    """Return the summary with the reliability of the confidence of edges, of all and by set."""
     if calibration is None or calibration.reliability is None:
         return summary
     of_sets = calibration.reliability_by_set
@@ -404,7 +404,7 @@ def _with_reliability(summary: EvaluateSummary, calibration: Calibration | None)
 
 
 def _by(scores: Sequence[tuple[str, ChipScore]], names: Sequence[str]) -> dict[str, Figures]:
-    """Return the metrics of the chips of each name, without names that have none."""
+    """Return the metrics of the chips of each name; names without chips are left out."""
     groups = {name: [score for of, score in scores if of == name] for name in names if name}
     return {name: _pool(group) for name, group in groups.items() if group}
 
@@ -413,7 +413,7 @@ def _by_distance(scores: Sequence[ChipScore], metres: Mapping[str, float]) -> li
     """Return some metrics for each class of distance that has chips.
 
     Args:
-        metres: distance of each chip from the training ground, by its name; others do not count.
+        metres: distance of chips from the training chips, by name; other chips are left out.
     """
     classes: list[Figures] = []
     for low, high in itertools.pairwise(_DISTANCES_M):
@@ -426,7 +426,7 @@ def _by_distance(scores: Sequence[ChipScore], metres: Mapping[str, float]) -> li
 
 
 def _pool(scores: Sequence[ChipScore]) -> dict[str, Any]:
-    """Return the metrics of chips, by the names that `EvaluateSummary` gives them."""
+    """Return the pooled metrics of chips, by their names in `EvaluateSummary`."""
     pixels = sum((score.pixels for score in scores), Counts())
     roads = pool([score.roads for score in scores])
     # Chips that are rightly empty would only flatter the means over chips.

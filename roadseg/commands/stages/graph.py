@@ -51,22 +51,22 @@ class GraphSummary(Summary):
     """The road graphs of all scenes in figures.
 
     Attributes:
-        scenes: names of those that were traced.
+        scenes: names of the traced scenes.
         inferred: number of edges across gaps.
         parts: connected parts of the graphs of all scenes.
-        largest_km: roads of the largest of them.
-        joined: names of scenes that touch, in one network.
+        largest_km: length of the roads in the largest of them.
+        joined: names of the scenes that touch each other, which share one network.
         joined_parts: connected parts of this network.
-        joined_largest_km: roads of the largest of them.
-        joined_km: all roads of this network.
-        precision: share of the length of the roads kept that is expected to be real; None keeps
-            all.
+        joined_largest_km: length of the roads in the largest of them.
+        joined_km: length of all roads of this network.
+        precision: expected share of the length of the kept roads that is real; None if all roads
+            are kept.
         found_km: length of all roads of the scenes, kept or not.
-        emptied: scenes with roads of which none is kept.
-        calibration: how often edges are real on chips held out; None if that is not known.
-        confidence: mean along the roads of each scene that has some, by name.
-        failed: why scenes were skipped, by name.
-        outside: images that lie outside of the area to work in, left out.
+        emptied: number of scenes in which roads were found, but none is kept.
+        calibration: confidence of edges, as measured on held-out chips; None if not measured.
+        confidence: mean confidence of the roads of each scene with roads, by name.
+        failed: reasons why scenes were skipped, by name.
+        outside: number of images left out because they lie outside of the area to work in.
     """
 
     scenes: list[str]
@@ -91,7 +91,7 @@ class GraphSummary(Summary):
 
     @property
     def network(self) -> str:
-        """How large and how well connected the network of scenes that touch is, and its file."""
+        """Size, connectivity and file of the network of scenes that touch, as text."""
         of = _parts(self.joined_parts, self.joined_largest_km, self.joined_km)
         return f"{road_text(self.joined_km)} in {ROAD_NETWORK}.gpkg, {of}"
 
@@ -120,13 +120,13 @@ class GraphSummary(Summary):
 
 @dataclass(frozen=True)
 class SceneToTrace:
-    """A raster whose roads are wanted.
+    """A scene whose roads are to be traced.
 
     Attributes:
-        path: of its probabilities or its mask.
-        set: name of the set that it belongs to; empty for none.
-        edge_model: how probable it is that edges are roads; None for what the raster says.
-        graph: all its roads; None if they are still to be traced.
+        path: path of its raster of probabilities, or of its mask.
+        set: name of its set; empty if there is none.
+        edge_model: model of the confidence of edges; None for the model in the raster.
+        graph: all its roads; None if they are not traced yet.
     """
 
     name: str
@@ -136,16 +136,20 @@ class SceneToTrace:
     graph: RoadGraph | None = None
 
     def open(self, config: Config) -> ProbabilityFile:
-        """Open the raster; the config knows where one without a CRS or without a place lies."""
+        """Open the raster, with the CRS or pixel size of the config if it has none."""
         pixels = open_scene_probability(self.path, config.of_set(self.set).imagery)
         return replace(pixels, edge_model=self.edge_model) if self.edge_model else pixels
 
 
 @dataclass(frozen=True)
 class Traced:
-    """The road graph of a scene in figures; `found_m` is the length of all roads, kept or not.
+    """Figures of the road graph of a scene.
 
-    `confidence` is the mean along the roads; None if there is no road.
+    Attributes:
+        parts: number of connected parts.
+        largest_m: length of the roads in the largest of them.
+        found_m: length of all roads, kept or not.
+        confidence: mean confidence of the roads; None if there is no road.
     """
 
     nodes: int
@@ -159,7 +163,7 @@ class Traced:
 
 
 def _parts(parts: int, largest_km: float, km: float) -> str:
-    """Return in words how well roads are connected."""
+    """Return the number of connected parts, and the share of the largest, in words."""
     share = f", the largest {largest_km / km:.0%}" if parts > 1 else ""
     return f"{count(parts, 'connected part')}{share}"
 
@@ -226,15 +230,16 @@ def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphS
 
 
 def find_roads(config: Config, scene: SceneToTrace, *, workers: int = 1) -> RoadGraph:
-    """Find all roads of a scene, however sure they are, its blocks in several processes."""
+    """Find all roads of a scene, however sure they are; several processes share its blocks."""
     map_blocks = partial(in_order, what=scene.name, unit="blocks", workers=workers)
     return find_unrated_graph(scene.open(config), config.graph, map_blocks=map_blocks)
 
 
 def trace_scene(config: Config, folder: Path, scene: SceneToTrace, *, workers: int = 1) -> Traced:
-    """Find the road graph of one scene, unless it is given, and write what is sure enough.
+    """Find all roads of a scene, unless they are known, and write those that are sure enough.
 
-    Its blocks are divided among several processes.
+    Args:
+        workers: number of processes that share the blocks of the scene.
     """
     pixels, name = scene.open(config), scene.name
     roads = scene.graph or find_roads(config, scene, workers=workers)
@@ -258,12 +263,13 @@ def trace_scene(config: Config, folder: Path, scene: SceneToTrace, *, workers: i
 def _calibrated(
     scenes: list[SceneToTrace], config: Config, workspace: Workspace
 ) -> tuple[list[SceneToTrace], Calibration | None]:
-    """Trace scenes with chips held out, and find how often edges are real there.
+    """Trace the scenes with held-out chips, and calibrate the confidence of edges on these chips.
 
-    If the threshold is "auto", it is found first whether roads need a higher one than pixels.
+    If the threshold is "auto", the least threshold of graphs is determined first.
 
     Returns:
-        The scenes with what was traced and found, and what was found.
+        All scenes, with the graphs and the model of edges that were found; and the calibration,
+        None if there is none.
     """
     if not workspace.chips.exists():
         return scenes, None
@@ -303,7 +309,7 @@ def _calibrated(
 
 
 def _warn_of_what_stays(summary: GraphSummary) -> None:
-    """Log where no road is likely enough, and whether the precision that was asked for is met."""
+    """Warn of scenes in which no road is kept, and if `graph.precision` is not met."""
     precision, calibration = summary.precision, summary.calibration
     if summary.emptied and (precision is not None or not summary.edges):
         _log.warning(
@@ -322,7 +328,7 @@ def _warn_of_what_stays(summary: GraphSummary) -> None:
 
 
 def _warn_of_doubt(summary: GraphSummary) -> None:
-    """Log which scenes have the least sure roads, where these are doubtful."""
+    """Warn of scenes whose roads are doubtful, the least sure ones first."""
     ranked = sorted(summary.confidence.items(), key=lambda scene: scene[1])
     if doubtful := [f"{name} ({mean:.2f})" for name, mean in ranked if round(mean, 2) < DOUBTFUL]:
         # Only the networks of a run with labels are calibrated.
@@ -343,11 +349,11 @@ def _trace_all(
     calibration: Calibration | None = None,
     outside: int = 0,
 ) -> GraphSummary:
-    """Trace all scenes, write their graphs and their network, and warn of what is doubtful.
+    """Trace all scenes, write their graphs and their network, and warn of doubtful roads.
 
     Args:
-        calibration: how sure their edges are, as far as that was measured.
-        outside: number of images that lie outside of the area to work in.
+        calibration: confidence of edges, as measured on held-out chips; None if not measured.
+        outside: number of images outside of the area to work in.
     """
     check_formats(config.graph.formats)
     _refuse_taken({scene.name: scene.path for scene in scenes})
@@ -401,7 +407,7 @@ def _km(metres: float) -> float:
 
 
 def _refuse_taken(paths: dict[str, Path]) -> None:
-    """Refuse scenes whose names are those of the files of all scenes."""
+    """Refuse scenes with the names of the files that contain all scenes."""
     if taken := sorted({ROAD_NETWORK, SUBMISSION} & set(paths)):
         raise DataError(
             f"{paths[taken[0]]}: the name {taken[0]} is reserved for the file of all scenes; "
@@ -410,22 +416,22 @@ def _refuse_taken(paths: dict[str, Path]) -> None:
 
 
 def _refuse_others(paths: dict[str, Path], folder: Path, config: Config) -> None:
-    """Refuse to replace files that are not of roads traced before."""
+    """Refuse to replace files that roadseg has not written."""
     for name in [*paths, *([ROAD_NETWORK] if len(paths) > 1 else [])]:
         files = [folder / f"{name}.{suffix}" for suffix in config.graph.formats]
         if (kept := [path for path in files if path.exists()]) and not is_traced(
             folder / f"{name}.gpkg"
         ):
             raise ConfigError(
-                f"{kept[0]}: is not of roads that roadseg traced (as {name}.gpkg would tell), and "
-                "would be replaced; delete it, or use another --output"
+                f"{kept[0]}: would be replaced, but `roadseg graph` did not write it (expected "
+                f"{name}.gpkg of `roadseg graph` beside it); delete it, or use another --output"
             )
 
 
 def _outcomes(
     work: Callable[..., Result], scenes: list[SceneToTrace], config: Config
 ) -> Iterator[Outcome[Result]]:
-    """Do work on many scenes beside each other, on few one by one with their blocks beside."""
+    """Work on many scenes in parallel, or on few scenes in turn, with their blocks in parallel."""
     workers = config.compute.workers
     if len(scenes) >= max(workers, 1):
         return each(work, scenes, workers=workers)
@@ -433,7 +439,7 @@ def _outcomes(
 
 
 def _write_together(scenes: list[SceneToTrace], folder: Path, config: Config) -> RoadNetwork | None:
-    """Write what is made of all scenes: the CSV, and the network of those that touch (returned)."""
+    """Write the files of all scenes: the CSV, and the network of scenes that touch; return it."""
     rasters = {scene.name: scene.open(config) for scene in scenes}
     if "csv" in config.graph.formats:
         graphs = (

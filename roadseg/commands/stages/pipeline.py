@@ -1,4 +1,4 @@
-"""The order of the stages: each one alone, and all of a config, which is checked before."""
+"""Pipeline: all stages of a config in order, and their dry runs; the config is checked first."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class PrepareAndSplitSummary(Summary):
 
 @dataclass(frozen=True)
 class RunSummary(Summary):
-    """Summaries of all stages by name, and the place of the results."""
+    """Summaries of all stages by name, and the paths of the results."""
 
     stages: dict[str, Any] = field(repr=False)
     graphs: str
@@ -70,7 +70,7 @@ def check_settings(config: Config, *, fold: FoldOrEach = 0) -> None:
     """Check that the fold exists and that the formats of graphs can be written here.
 
     Raises:
-        ConfigError: if not.
+        ConfigError: if the fold does not exist, or a format needs a package that is missing.
     """
     check_formats(config.graph.formats)
     # A file of folds says itself how many there are.
@@ -84,7 +84,7 @@ def check_training(config: Config) -> None:
     """Check that the files that a training needs exist, and that its network is known.
 
     Raises:
-        ConfigError: if not; the message names the file, or similar names of networks.
+        ConfigError: with the missing file, or names similar to an unknown network.
     """
     weights = config.train.encoder_weights
     named = {"train.init": config.train.init}
@@ -134,7 +134,7 @@ def run(
 
 
 def _is_untrained(workspace: Workspace, fold: FoldOrEach) -> bool:
-    """Return whether the (first) network of a run was not even built before."""
+    """Return whether the training of a fold, or of fold 0 for "each", has never started."""
     return not workspace.train_record(0 if fold == "each" else fold).exists()
 
 
@@ -168,9 +168,9 @@ def plan(
     force: bool = False,
     stages: Sequence[str] = STAGES,
 ) -> Plans:
-    """Return the dry run of some stages: what `run` would do.
+    """Return the dry runs of some stages: what `run` would do.
 
-    A stage runs for certain after an earlier one that gives other results.
+    A stage always runs after an earlier stage with new outputs.
     """
     check_settings(config, fold=fold)
     if "train" in stages and _is_untrained(workspace, fold):
@@ -194,12 +194,13 @@ def plan_stage(
     force: bool = False,
     shard: tuple[int, int] | None = None,
 ) -> Plan | Plans:
-    """Return the dry run of a stage, with fold "each" that of the training of every fold.
+    """Return the dry run of a stage; for fold "each", the dry runs of all trainings.
 
-    A stage that looks at images for that is imported, and with it torch, only if it has to run.
+    Modules of stages, and with them torch, are imported only if the stage has to run and its dry
+    run needs them.
 
     Args:
-        after: the earlier stage, or the option, that makes it run; empty if none does.
+        after: earlier stage, or option, because of which the stage has to run; empty if none.
     """
     if stage == "train" and fold == "each":
         from roadseg.commands.stages import train

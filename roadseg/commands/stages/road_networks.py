@@ -1,4 +1,4 @@
-"""Road networks: the roads of scenes that touch each other, traced as those of one raster."""
+"""Road networks: trace the roads of scenes that touch each other as those of one raster."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +30,11 @@ ReadGraph = Callable[[str], RoadGraph]
 
 @dataclass(frozen=True)
 class RoadNetwork:
-    """The roads of scenes that touch each other.
+    """The roads of all scenes that touch another scene.
 
     Attributes:
-        graph: of all of them; those that touch no other of them are further connected parts.
+        scenes: names of the scenes.
+        graph: graph of all their roads, in one CRS.
     """
 
     scenes: list[str]
@@ -47,14 +48,18 @@ def trace_network(
     options: GraphOptions,
     workers: int = 1,
 ) -> RoadNetwork | None:
-    """Trace the roads of all scenes that touch another; None if none do.
+    """Trace the roads of all scenes that touch another scene; None if there are no such scenes.
 
     Scenes whose pixels lie on one grid are traced as one raster, block by block, so that roads
-    run across their borders as they do elsewhere; on ground that several show the first that holds
-    data there counts. Where others touch, the ends of roads that meet at the border are joined.
+    run across their borders as they do elsewhere; where they overlap, the first scene with data
+    counts. Between other scenes that touch, road ends that meet at the border are joined.
+
+    Args:
+        rasters: probabilities or masks of scenes, by name.
+        read_scene: function that reads the graph of a scene by its name.
 
     Raises:
-        DataError: a raster cannot be read; it is named.
+        DataError: if a raster cannot be read.
     """
     placed = {name: raster for name, raster in rasters.items() if not raster.grid.is_local}
     if len(placed) < 2:  # noqa: PLR2004 - two scenes can touch
@@ -85,29 +90,30 @@ def trace_network(
 def with_origin(
     graph: RoadGraph, names: Sequence[str], models: Sequence[str], scene: Ints
 ) -> RoadGraph:
-    """Return the graph with the scene in which each edge was seen, and what predicted that scene.
+    """Return the graph with the source scene of each edge, and the network that predicted it.
 
     Args:
-        models: of each scene, its fold and epoch.
-        scene: shape (m,), the row of the scene of each edge.
+        names: name of each scene.
+        models: fold and epoch of the network of each scene.
+        scene: shape (m,), index of the scene of each edge.
     """
     origin = {"source": np.array(names)[scene], "model": np.array(models)[scene]}
     return replace(graph, attributes={**graph.attributes, **origin})
 
 
 def _warn_of_length(tiles: Sequence[ProbabilityFile], areas: Shapes) -> None:
-    """Warn of scenes so far from the CRS of a network that their roads are too long in it.
+    """Warn of scenes so far from the CRS of the road network that their roads are too long in it.
 
     Args:
-        areas: ground of each scene, polygons in this CRS.
+        areas: outline of each scene, polygons in this CRS.
     """
     own = np.array([shapely.area(tile.grid.footprint_m) for tile in tiles])
     longer = np.sqrt(shapely.area(areas) / own) - 1
     if longer.max() > _MOST_LONGER:
         _log.warning(
-            "the network puts places that are far apart into one coordinate system, in which roads "
-            "of %s are %.0f %% too long; the report and the graphs of single scenes have the right "
-            "lengths",
+            "the road network has places that are far apart in one coordinate system, in which "
+            "roads of %s are %.0f %% too long; the report and the graphs of single scenes have the "
+            "right lengths",
             *(tiles[longer.argmax()].path.stem, 100 * longer.max()),
         )
 
@@ -131,7 +137,7 @@ def _groups(tiles: Sequence[ProbabilityFile], pairs: Ints) -> list[list[int]]:
 def _trace_as_one(
     names: Sequence[str], tiles: Sequence[ProbabilityFile], options: TraceOptions, workers: int
 ) -> RoadGraph:
-    """Trace scenes as one raster; an edge is of the scene in which its middle lies."""
+    """Trace scenes as one raster; the source of an edge is the scene with its middle."""
     pixels = as_one(tiles)
     map_blocks = partial(in_order, what=ROAD_NETWORK, unit="blocks", workers=workers)
     graph = find_graph(pixels, options, map_blocks=map_blocks)

@@ -1,4 +1,4 @@
-"""train: learn roads from chips and masks. Reads chips.json, folds.json; writes checkpoints/."""
+"""train: train networks on chips and masks. Reads chips.json, folds.json; writes checkpoints/."""
 
 import logging
 from collections.abc import Sequence
@@ -35,11 +35,11 @@ _CURVES = "curves.png"
 
 @dataclass(frozen=True)
 class TrainSummary(Summary):
-    """Figures of the training of one fold; on all of them, nothing is measured.
+    """Figures of a training with one fold held out, or on all folds, without validation.
 
     Attributes:
-        validation_windows: number of the windows that the figures are from, if they may be a
-            sample; None if all were measured.
+        fold: fold that was held out; "all" if none was.
+        validation_windows: number of windows that were validated; None if it was not limited.
     """
 
     fold: Fold
@@ -89,9 +89,9 @@ class CrossValidationSummary(Summary):
     """Figures of the trainings of all folds.
 
     Attributes:
-        folds: the training that held out each fold, in order.
-        val_iou: IoU of the held-out pixels, over the folds; None if none could be measured.
-        val_f1: F1, likewise.
+        folds: summaries of the trainings, in the order of their folds.
+        val_iou: mean and spread of the IoU of held-out pixels; None if it was never measured.
+        val_f1: the same of F1.
     """
 
     folds: list[TrainSummary]
@@ -152,9 +152,9 @@ def run_fold(
     fold: Fold,
     force: bool = False,
 ) -> TrainSummary:
-    """Train on the chips of all folds but one, and validate on that one.
+    """Train on the chips of all folds but one, and validate on that fold.
 
-    Fold "all" trains on all chips, for as long as the trainings of single folds found best.
+    Fold "all" trains on all chips, for the mean number of epochs that was best for single folds.
     """
     stage = declared_stage("train", config, workspace, fold)
     if done := stage.summary(TrainSummary, force=force):
@@ -194,7 +194,7 @@ def run_fold(
 
 
 def _take_over_confidence(workspace: Workspace) -> None:
-    """Give a network of all chips the confidence of edges that a fold held out has shown."""
+    """Copy the calibration of edges of the first fold that has one to the network of all folds."""
     for number in fold_numbers(workspace):
         if calibration := read_calibration(workspace.checkpoint(number)):
             write_calibration(workspace.checkpoint("all"), calibration)
@@ -202,9 +202,9 @@ def _take_over_confidence(workspace: Workspace) -> None:
 
 
 def _rehearse(job: TrainingJob, processes: Parallel, *, workers: int) -> Forecast:
-    """Measure the pace of a training, and forecast it; plan it, where its time is limited."""
+    """Measure the pace of a training, and forecast it; plan it if its time is limited."""
     pace = measure_pace(job, parallel=processes, workers=workers)
-    # All that is held out, whatever an earlier plan has left in the config.
+    # All held-out windows, also if an earlier plan has limited their number in the config.
     every = job.options.model_copy(update={"validation_windows": None})
     held_out = len(held_out_windows(job.validation, every)) if job.validation else 0
     weight = sum(chip.weight for chip in job.training)
@@ -252,8 +252,8 @@ def plan(
 
     Args:
         after: whether an earlier stage runs first, so that there are no chips yet.
-        like: the plan of another training. One whose time nothing on record tells takes as long,
-            or else as a rehearsal finds.
+        like: plan of another training, whose time is used if no record has the time of this one.
+            Without it, a rehearsal measures the time.
     """
     now = None if fold == "all" else config.train.epochs
     planned = declared_stage("train", config, workspace, fold).plan(reason, now=now)
@@ -283,7 +283,7 @@ def plan(
 
 
 def _going_on(plan: Plan, history: list[Row], options: TrainOptions) -> Plan:
-    """Return the plan with what is left of a training, by the epochs that are done."""
+    """Return the plan for the rest of a training that has begun."""
     done = f"{len(history)} of {options.epochs} epochs are done"
     each_s, limit_s = seconds_of(history) / len(history), options.limit_s
     left_s = each_s * (options.epochs - len(history))
@@ -298,7 +298,7 @@ def _going_on(plan: Plan, history: list[Row], options: TrainOptions) -> Plan:
 
 
 def _refuse_changed_weights(path: Path) -> None:
-    """Refuse to train over weights that somebody has changed since their training ended."""
+    """Refuse to replace weights that somebody has modified since their training ended."""
     record = read_record(path)
     best = checkpoint_path(path.parent, "best")
     if record and best.exists() and best.name in lost_outputs(path, record):

@@ -25,7 +25,7 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling, read_scaling
 from roadseg.roads.labels.traffic import DEFAULT
 from roadseg.system.stage_records import read_stage_key, read_summary
-from roadseg.system.workspace import Fold, Workspace, require
+from roadseg.system.workspace import Fold, Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -36,17 +36,17 @@ _SAME_SIZE = 1e-3  # Relative difference up to which pixels are of one size.
 def training_job(
     config: Config, workspace: Workspace, fold: Fold, *, force: bool = False
 ) -> TrainingJob:
-    """Return what decides about the weights: the chips of both sides, and how to learn.
+    """Return the training of a fold: its chips, options and device.
 
     Args:
-        workspace: with what `prepare` and `split` made.
-        fold: that is held out; "all" holds none out.
-        force: whether a training on all chips that has begun is not gone on with.
+        workspace: run folder with the outputs of prepare and split.
+        fold: fold to hold out; "all" holds none out.
+        force: whether to start a training on all chips again, even if it has begun.
 
     Raises:
-        ConfigError: if there is no such fold, or nothing left to train on.
-        DataError: if there is no road to learn.
-        MissingInputError: if a stage before has not run.
+        ConfigError: if there is no such fold, or no chip is left to train on.
+        DataError: if no training chip has a road.
+        MissingInputError: if an earlier stage has not run.
     """
     listed = read_chips(workspace.chips)
     sides = _read_sides(workspace, listed.chips, fold)
@@ -79,10 +79,14 @@ def training_job(
 
 
 def seen_sizes(init: Path | None, sizes_m: Sequence[float]) -> dict[str, Any]:
-    """Return the pixel sizes at which a network sees its windows, if it has such.
+    """Return the pixel sizes to which windows are resampled for a network, as facts; else nothing.
 
-    They are those of the network from which it goes on, if that would take all pixels as they are
-    that it learns.
+    A network that starts from another one keeps the sizes of that network, if these fit the pixels
+    of all scenes.
+
+    Args:
+        init: checkpoint folder of the other network; None if there is none.
+        sizes_m: pixel size of each scene, metres.
     """
     if init is None or not (seen_m := read_checkpoint_facts(init, "best").get("pixel_sizes_m")):
         return {}
@@ -93,7 +97,7 @@ def scenes_to_learn(config: Config, listed: ChipList) -> dict[str, RasterFacts]:
     """Return the facts of each scene by its name.
 
     Raises:
-        DataError: if the pixels of one are not those of its mask.
+        DataError: if the pixels of a scene have another size than its mask.
     """
     imagery = config.imagery_of(listed.set_of)
     return {scene.name: _facts_of(scene, imagery[scene.name]) for scene in listed.scenes}
@@ -108,7 +112,7 @@ def chips_to_learn(
     scenes: Mapping[str, RasterFacts],
     scaling: Scaling,
 ) -> list[Chip]:
-    """Return the chips of some records of the list, as a network with a scaling learns them."""
+    """Return the chips of some records of the list, with all that is needed to read them."""
     set_of, weights = listed.set_of, _scene_weights(config, listed)
     return [
         Chip(
@@ -125,14 +129,14 @@ def chips_to_learn(
 
 @dataclass(frozen=True)
 class _Speeds:
-    """The part of the summary of prepare that says where speeds came from."""
+    """The part of the summary of prepare with the sources of speeds."""
 
     pixel_share_by_speed_bin: dict[str, float] = field(default_factory=dict)
     roads_by_speed_source: dict[str, int] = field(default_factory=dict)
 
 
 def _have_speeds(workspace: Workspace) -> bool:
-    """Return whether labels state speeds, or were given several; else one was assumed for all."""
+    """Return whether labels state speeds, or have several; else one speed was assumed for all."""
     speeds = read_summary(workspace.record("prepare"), _Speeds)
     shares = speeds.pixel_share_by_speed_bin.values()
     is_stated = bool(speeds.roads_by_speed_source.keys() - {DEFAULT})
@@ -140,7 +144,7 @@ def _have_speeds(workspace: Workspace) -> bool:
 
 
 def _facts_of(scene: SceneRecord, options: ImageryOptions) -> RasterFacts:
-    """Return the facts of a scene, whose pixels still have to be those of its mask."""
+    """Return the facts of a scene; refuse pixels of another size than those of its mask."""
     facts = read_facts(scene.image, options, part=scene.part)
     now_m, then_m = sum(facts.grid.pixel_size_m) / 2, sum(scene.gsd_m) / 2
     if not math.isclose(now_m, then_m, rel_tol=_SAME_SIZE):
@@ -155,7 +159,6 @@ def _read_sides(
     workspace: Workspace, chips: Sequence[ChipRecord], fold: Fold
 ) -> tuple[list[ChipRecord], list[ChipRecord]]:
     """Return the chips to train on, and those to validate on."""
-    require(workspace.folds, made_by="split")
     parted = read_fold_chips(workspace, chips, fold)
     training, validation = parted.training, parted.held_out
     if not validation and fold != "all":
@@ -209,10 +212,10 @@ def _as_folds_found(
 
 
 def _trained_folds(config: Config, workspace: Workspace) -> dict[int, float]:
-    """Return the folds whose training is done and holds for this config, by number.
+    """Return the folds whose trainings are up to date with this config.
 
     Returns:
-        The sum of the weights of the chips that each was trained on.
+        The sum of the weights of the training chips, by the number of the fold.
     """
     listed = read_chips(workspace.chips)
     weights, trained = _scene_weights(config, listed), {}
@@ -231,7 +234,7 @@ def _trained_folds(config: Config, workspace: Workspace) -> dict[int, float]:
 def _facts_of_folds(workspace: Workspace, folds: Iterable[int]) -> Facts:
     """Return the scores of folds, the mean of their best epochs and of their thresholds.
 
-    Thresholds are those over all chips and those of each set, if they were measured.
+    There is a threshold for all chips, and one for each set for which it was measured.
     """
     facts = {fold: read_checkpoint_facts(workspace.checkpoint(fold), "best") for fold in folds}
     every = list(facts.values())

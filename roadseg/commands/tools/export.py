@@ -15,15 +15,15 @@ _MB = 1e6
 
 @dataclass(frozen=True)
 class ExportSummary(Summary):
-    """Files that were written.
+    """An exported network.
 
     Attributes:
-        checkpoint: folder that it was made from.
-        folder: of the export.
-        window_px: side of the windows that it takes.
-        batch_size: how many it takes at once; None for any number.
-        max_difference: largest difference of a probability from PyTorch's.
-        megabytes: of all files.
+        checkpoint: folder of the checkpoint.
+        folder: folder of the exported files.
+        window_px: side of the windows that the network takes.
+        batch_size: number of windows that it takes at once; None for any number.
+        max_difference: largest difference of a probability from that of PyTorch.
+        megabytes: size of all files.
     """
 
     checkpoint: str
@@ -34,7 +34,7 @@ class ExportSummary(Summary):
     megabytes: float
 
     def __str__(self) -> str:
-        """Lay it out as a table."""
+        """Return the figures as a table."""
         batches = "any batch size"
         if self.batch_size is not None:
             batches = f"batches of {count(self.batch_size, 'window')}"
@@ -74,7 +74,7 @@ def run(
 
 
 def _require_free(output: Path, *, force: bool) -> None:
-    """Refuse to replace what is there; and, whatever is asked for, what is no export."""
+    """Refuse to replace an export without `force`, and any other files in any case."""
     if output.is_dir() and not any(output.iterdir()):
         return
     if output.is_dir():

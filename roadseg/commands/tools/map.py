@@ -62,20 +62,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class MapSummary(Summary):
-    """A map of roads, and how far it is to be trusted.
+    """A map of roads, and how far it can be trusted.
 
     Attributes:
-        config: the config file, for every other command.
-        km2: ground that they show.
-        confidence: mean over the length of all roads; None if no road was found.
+        config: config file, for all other commands.
+        km2: ground that the images show.
+        confidence: mean confidence of all roads by length; None if no road was found.
         doubtful: share of the length of roads whose confidence is below `DOUBTFUL`.
         inferred: share of the length across gaps.
-        can_improve: whether `roadseg improve` can learn from edits: images have a georeference.
+        can_improve: whether `roadseg improve` can learn from edits; images need a georeference.
         measured: metrics on the held-out chips, if there are labels.
         lengths: kilometres of road by class, and by polygon of the area.
-        report: the page that shows it.
-        project: the QGIS project with all layers; empty for images without georeference.
-        failed: why scenes were skipped, by name.
+        report: page that shows the map.
+        project: QGIS project with all layers; empty for images without georeference.
+        failed: reasons why scenes were skipped, by name.
     """
 
     config: str
@@ -112,9 +112,9 @@ class MapSummary(Summary):
         return "\n".join([*lines, *filter(None, [str(self.lengths)])])
 
     def _to_score(self) -> str:
-        """Return what `roadseg score` compares: a file of known roads and one of all of these.
+        """Return the arguments of `roadseg score`: a file of known roads, and the file of the map.
 
-        Roads of images without georeference are in no file together.
+        There is no file of all roads if images have no georeference.
         """
         run = Workspace(Path(self.config).parent)
         if self.project:
@@ -162,25 +162,25 @@ def run(
     force: bool = False,
     say: pipeline.Say,
 ) -> MapSummary:
-    """Map the roads of images: with networks that there are, or one that is trained on labels.
+    """Map the roads of images with existing networks, or with one that is trained on labels.
 
     The config that the first call writes into `output`, with its settings, is kept, so that the
-    same call resumes where an earlier one was interrupted. Without labels, images may be added.
+    same call resumes an interrupted one. Without labels, images may be added later.
 
     Args:
-        images: files, folders or globs, or addresses of services.
-        labels: known roads of these images, to train on; files, folders or globs, or "overpass".
-        checkpoints: folders of networks, instead of labels; without either the starter maps them.
-        adapt: whether the network first learns from the roads of the images that it is sure of.
+        images: files, folders, globs, or addresses of services.
+        labels: known roads of these images, to train on: files, folders, globs, or "overpass".
+        checkpoints: folders of networks, instead of labels; without both, the starter is used.
+        adapt: whether the network first learns from the roads of the images of which it is sure.
         minutes: time limit of the training; None for that of the first call, or else `MINUTES`.
-        settings: changes of the config such as "graph.threshold=0.4".
-        service: how to fetch from a service of images.
-        say: called with the name and the summary of every step when it is done.
+        settings: changes of the config, such as "graph.threshold=0.4".
+        service: options for fetching images from a service.
+        say: called with the name and the summary of every finished step.
 
     Raises:
-        ConfigError: if there are both labels and networks, if several networks or one with labels
-            are to be adapted, if `minutes` limits no training, or if the folder contains the map of
-            other images.
+        ConfigError: if labels and networks are given, if `adapt` is combined with labels or several
+            networks, if `minutes` is given without a training, or if the folder contains the map
+            of other images.
     """
     _require_one_way(labels, checkpoints, adapt=adapt, minutes=minutes)
     path = output / FILE_NAME
@@ -233,7 +233,7 @@ def run(
 def _require_one_way(
     labels: Sequence[str], checkpoints: Sequence[Path], *, adapt: bool, minutes: float | None
 ) -> None:
-    """Refuse to learn from labels and with networks, to adapt to labels, to limit no training."""
+    """Refuse labels together with networks or `adapt`, and a time limit without a training."""
     if labels and checkpoints:
         raise ConfigError(
             "--labels and --checkpoint cannot be combined: the first trains a network, the "
@@ -252,7 +252,7 @@ def _require_one_way(
 
 
 def _minutes(given: float | None, output: Path, *, adapt: bool, is_begun: bool) -> float | None:
-    """Return the time limit that is given, or that of the first call, or the usual one."""
+    """Return the given time limit, else that of the first call, else the default."""
     path, adapted = output / FILE_NAME, Workspace(output).adapted.root / FILE_NAME
     usual = MINUTES["adapt" if adapt else "labels"]
     if given is not None or not is_begun:
@@ -263,10 +263,10 @@ def _minutes(given: float | None, output: Path, *, adapt: bool, is_begun: bool) 
 
 
 def _is_begun(path: Path, run: Path) -> bool:
-    """Return whether a folder holds more of a map than its config.
+    """Return whether a folder contains more of a map than its config.
 
     Raises:
-        ConfigError: if it holds the config of another run, or a run without its config.
+        ConfigError: if it contains the config of another run, or a run without its config.
     """
     made = Workspace(path.parent)
     if not path.exists():
@@ -286,7 +286,7 @@ def _is_begun(path: Path, run: Path) -> bool:
 def _write_config(
     path: Path, images: Sequence[str], labels: Sequence[str], settings: Sequence[str]
 ) -> object:
-    """Write the config of a map: surveyed for labels, or else with little more than its images."""
+    """Write the config of a map: found by a survey if there are labels, else with few settings."""
     folder = path.resolve().parent
     own = [f"run={folder}", "predict.scenes=all"]
     if labels:
@@ -315,7 +315,7 @@ def _write_config(
 def _take_images(
     path: Path, images: Sequence[str], settings: Sequence[str], *, say: pipeline.Say
 ) -> Config:
-    """Write into the config of a map without labels which images it has, and their nodata value."""
+    """Write the images of a map without labels, and their nodata value, into its config."""
     config = load_config(path, settings)
     changes: dict[str, Any] = {}
     if _files(images) != _files(config.imagery.images):
@@ -366,7 +366,7 @@ def _taken(path: Path, what: str) -> ConfigError:
 
 
 def _listed(images: Sequence[str], path: Path) -> list[str]:
-    """Return images as a config lists them."""
+    """Return images in the form in which a config lists them."""
     folder = path.resolve().parent
     return [
         text if "://" in text else path_from(normpath(source_path(text).absolute()), folder)
@@ -375,12 +375,12 @@ def _listed(images: Sequence[str], path: Path) -> list[str]:
 
 
 def _files(images: Iterable[str]) -> set[str]:
-    """Return the files that paths and globs of images name, whatever links lead to them."""
+    """Return the files of paths and globs of images, with links resolved."""
     return set(map(realpath, image_paths(images)))
 
 
 def _real(place: str) -> str:
-    """Return the absolute path of a file, folder or glob, whatever links lead to it."""
+    """Return the absolute path of a file, folder or glob, with links resolved."""
     return realpath(source_path(place))
 
 
@@ -410,7 +410,7 @@ def _predict_and_trace(
 
 
 def tell_bands(config: Config) -> None:
-    """Say which bands the starter takes for red, green and blue, if an image has more of them."""
+    """Log which bands the starter takes for red, green and blue, if an image has more bands."""
     if config.imagery.bands is not None:
         return
     for path in image_paths(config.imagery.images):
@@ -472,7 +472,7 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
 
 
 def _tell_of_shared_ground(grids: Mapping[str, Grid]) -> None:
-    """Say that ground counts several times if images show the same."""
+    """Log that ground counts several times if several images show it."""
     names, corners = list(grids), np.array([grid.corners_m for grid in grids.values()])
     zones = [grid.metric_epsg for grid in grids.values()]
     pairs = overlapping_pairs(corners, zones, share=_SHARED).tolist()

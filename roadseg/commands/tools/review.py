@@ -25,12 +25,12 @@ from roadseg.system.workspace import ROAD_NETWORK, Workspace
 
 @dataclass(frozen=True)
 class ReviewSummary(Summary):
-    """What was done to the roads of a run, in all sessions.
+    """Edits of the roads of a run, in all sessions.
 
     Attributes:
-        edits: the file of edits.
-        in_force: how many edits there are, without those that were undone.
-        roads: edges by what was decided about them; "open" is nothing.
+        edits: file of the edits.
+        in_force: number of edits, without those that were undone.
+        roads: number of edges by the decision about them; "open" without a decision.
         left_out: edits that could not be used, and why.
         exported: graphs that were written.
         can_improve: whether `roadseg improve` can learn from the edits.
@@ -44,7 +44,7 @@ class ReviewSummary(Summary):
     can_improve: bool = True
 
     def __str__(self) -> str:
-        """Return how many edits there are, where they are, and what they have decided."""
+        """Return the number of edits, their file, and the decisions about roads."""
         decided = ", ".join(f"{number} {name}" for name, number in self.roads.items())
         lines = [f"{count(self.in_force, 'edit')} in {self.edits}; roads: {decided or 'none'}"]
         if self.left_out:
@@ -71,15 +71,15 @@ def run(
     """Serve the page of a review until the process is interrupted, or write the edited roads.
 
     Args:
-        who: name of the person, kept with the edits; None for the name of the user.
-        export: file for the edited roads, in the format of its suffix; no page is served then.
+        who: name of the reviewer, which is stored with the edits; None for the name of the user.
+        export: file for the edited roads, in the format of its suffix; then no page is served.
         say: called with the address of the page.
 
     Raises:
         MissingInputError: if there is neither a graph nor a raster, or no road to write.
-        ConfigError: if the suffix of `export` is none of a format, or it would replace the edits or
-            a graph that they are about.
-        OutputError: if the edits cannot be written, or somebody reviews this run already.
+        ConfigError: if no format has the suffix of `export`, or if it would replace the edits or a
+            graph of the run.
+        OutputError: if the edits cannot be written, or another process reviews this run.
     """
     if export is not None:
         format_of(export)

@@ -28,15 +28,15 @@ DONE = "done"
 
 @dataclass(frozen=True)
 class StageStatus:
-    """Where a stage stands.
+    """State of a stage.
 
     Attributes:
-        stage: its name; trainings of further folds have theirs in it.
+        stage: name of the stage; with the fold for trainings in a cross-validation.
         state: done, changed, not run, running, interrupted, outputs missing, outputs changed,
             incomplete, or unknown.
-        why: it is not done, in the words of the dry run; empty if it is.
-        ended: local time at which its record was written; None if it has not ended.
-        figure: what came out, in a few words.
+        why: reason why it has to run, as in the dry run; empty if it is done.
+        ended: local time at which the stage ended; None if it has not ended.
+        figure: main result in a few words.
     """
 
     stage: str
@@ -50,16 +50,16 @@ class StageStatus:
 
 @dataclass(frozen=True)
 class RunStatus(Summary):
-    """Where a run stands.
+    """State of a run.
 
     Attributes:
-        in_use: the processes that work in it.
-        compared: whether its stages were compared with a config.
-        megabytes: of all files in the folder.
-        fold: held out; "each" in a cross-validation.
-        options: with which the run was found, such as "--run map".
-        has_labels: whether it trains; a map without labels has no other stages than those shown.
-        is_adapted: whether its labels are roads of a map, of which it is a part.
+        in_use: processes that work in the run folder.
+        compared: whether the stages were compared with a config.
+        megabytes: size of all files in the folder.
+        fold: held-out fold; "each" in a cross-validation.
+        options: options that select this run, such as "--run map".
+        has_labels: whether the run has labels to train on; a map without labels has fewer stages.
+        is_adapted: whether its labels are roads of the map that contains it.
     """
 
     run: str
@@ -73,7 +73,7 @@ class RunStatus(Summary):
     is_adapted: bool = False
 
     def __str__(self) -> str:
-        """Return a line for each stage, and one that says what to do."""
+        """Return a line for each stage, and one with the next command."""
         rows = [("stage", "state", "ended", "took", "size", "result"), *map(_row, self.stages)]
         lines = [f"{self.run}: {size_text(self.megabytes)}{self._use()}", table(rows, right=(3, 4))]
         lines += [f"{each.stage}: {each.why}" for each in self.stages if each.why]
@@ -115,11 +115,11 @@ def _row(status: StageStatus) -> tuple[str, ...]:
 
 
 def run(config: Config | None, folder: Path, *, options: str = "") -> RunStatus:
-    """Return where each stage of a run stands.
+    """Return the state of each stage of a run.
 
     Args:
-        config: that its stages are compared with; None shows what their records say alone.
-        options: with which the run was found, for the command that is named as the next one.
+        config: config to compare the stages with; None if only their records count.
+        options: options that select this run, for the suggested next command.
 
     Raises:
         MissingInputError: if there is no such folder.
@@ -168,10 +168,10 @@ def _at(
     *,
     in_use: bool,
 ) -> tuple[StageStatus, Reason | None]:
-    """Return where a stage stands, and why it would run again; None if that is not known.
+    """Return the state of a stage, and why it would run again; None if that is not known.
 
     Args:
-        again: why earlier stages run again, by name.
+        again: reasons why earlier stages run again, by name.
     """
     trained = facts.trainings.get(cast("Fold", fold))
     record = trained if stage == "train" else facts.records.get(stage)

@@ -18,14 +18,14 @@ _FLAGS = {"avx512_f": "avx512f"}
 
 
 def features() -> dict[str, bool]:
-    """Return which instructions that matter to networks this CPU has.
+    """Return which of the instruction sets that speed up networks this CPU has.
 
-    Torch is asked where it can tell (2.8 cannot), else Linux. A CPU of which neither knows
-    anything counts as one that has none of them.
+    They are read from torch or, if it does not know them (2.8 does not), from Linux. If neither
+    knows the CPU, all are False.
 
     Returns:
-        "avx2", "avx512_f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8",
-        "amx_bf16" and "amx_fp16", each with whether the CPU has it.
+        Whether the CPU has "avx2", "avx512_f", "avx512_vnni", "avx512_bf16", "avx512_fp16",
+        "amx_tile", "amx_int8", "amx_bf16" and "amx_fp16", by name.
     """
     if hasattr(torch.cpu, "get_capabilities"):
         capabilities = torch.cpu.get_capabilities()
@@ -37,7 +37,7 @@ def read_flags(cpuinfo: Path) -> dict[str, bool]:
     """Read the features from the file in which Linux describes its CPUs.
 
     Args:
-        cpuinfo: the file; without one every feature is missing.
+        cpuinfo: the file; if it does not exist, all features are False.
 
     Returns:
         The same names as `features`.
@@ -51,7 +51,7 @@ def read_flags(cpuinfo: Path) -> dict[str, bool]:
 def is_fast_at_bf16() -> bool:
     """Return whether bfloat16 is faster than float32: with AMX or AVX512_BF16.
 
-    oneDNN's own test is not asked, because it says yes to slow emulation too.
+    oneDNN's own test is not used, because it also accepts slow emulation.
     """
     has = features()
     return has["amx_bf16"] or has["avx512_bf16"]
@@ -80,11 +80,11 @@ _GROWTH_BYTES = 256 * 2**20
 
 
 def keep_freed_memory() -> bool:
-    """Have glibc keep freed memory in this process; return whether it does.
+    """Let glibc keep freed memory in this process; return whether it does.
 
-    By itself it gives every large block back to the kernel at once, and gets it again, cleared
-    page by page, a moment later: on two cores that took 5 to 10 % of the time of a ResNet34-UNet
-    step. Other allocators (tcmalloc) keep memory anyway; other systems are left alone.
+    By default, glibc returns every large block to the kernel at once, and gets it back a moment
+    later, cleared page by page. On two cores this took 5 to 10 % of the time of a ResNet34-UNet
+    step. Other allocators (tcmalloc) keep memory anyway; nothing is done on other systems.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is None:

@@ -31,20 +31,20 @@ _TYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True)
 class Device:
-    """A device that is there, and how to use it. One training step serves all of them.
+    """An available device, and how to use it. The same training step works on all devices.
 
-    Only cpu and cuda were run on hardware; the others against recorded calls.
+    Only cpu and cuda were tested on hardware; the other devices against recorded calls.
 
     Attributes:
-        name: what the user calls it; what is done for it hangs on this.
-        type: what torch calls it: where tensors live.
-        amp_dtype: type of autocast, None for float32 throughout.
-        reason: what was picked and why, one line.
+        name: name of the device in options, by which all special cases are chosen.
+        type: torch's name of the device, such as "cuda" for rocm.
+        amp_dtype: type of autocast; None for float32 throughout.
+        reason: the choice of device and precision, and why, in one line.
         backend: "native", or "ipex" on a CPU.
-        channels_last: whether images lie in memory pixel by pixel, as training is faster there.
-        pin_memory: whether batches wait in page-locked memory for their way to the device.
-        dist_backend: what carries messages between processes.
-        compiler: backend of torch.compile, None where networks are not compiled.
+        channels_last: whether images lie in memory pixel by pixel, if training is faster so.
+        pin_memory: whether batches are put into page-locked memory before they are copied.
+        dist_backend: backend of torch.distributed.
+        compiler: backend of torch.compile; None if networks are not compiled.
         lazy: whether the device collects operations until `mark` (an HPU in lazy mode).
     """
 
@@ -66,7 +66,7 @@ class Device:
 
     @property
     def precision(self) -> str:
-        """The precision by its name: "fp32", "bf16" or "fp16"."""
+        """Name of the precision: "fp32", "bf16" or "fp16"."""
         return next(name for name, dtype in _TYPES.items() if dtype is self.amp_dtype)
 
     def autocast(self) -> torch.autocast:
@@ -75,7 +75,7 @@ class Device:
         return torch.autocast(self.type, dtype=dtype, enabled=self.amp_dtype is not None)
 
     def fast_gradients(self) -> AbstractContextManager[Any]:
-        """Return the context for forward passes whose gradients are wanted, beside `autocast`."""
+        """Return a context, beside `autocast`, for forward passes that need gradients."""
         is_plain = self.backend == "native" and self.compiler is None
         if self.type == "cpu" and self.amp_dtype is torch.bfloat16 and is_plain:
             return FastDepthwise()
@@ -98,7 +98,7 @@ class Device:
         return moved.to(memory_format=torch.channels_last)
 
     def mark(self) -> None:
-        """Have a lazy device compute what it has collected; call after backward and after step."""
+        """Let a lazy device compute what it has collected; call after backward and after step."""
         if self.lazy:
             importlib.import_module("habana_frameworks.torch.core").mark_step()
 
@@ -150,11 +150,11 @@ _DEVICES = {
 def pick_device(
     name: str = "auto", precision: str = "auto", *, backend: str = "native", compiled: bool = False
 ) -> Device:
-    """Pick a device by name, or the fastest that is there.
+    """Choose a device by name, or the fastest available one.
 
     Args:
-        name: "cpu", "cuda", "rocm", "xpu", "hpu", "mps", or "auto": the first of cuda, rocm, xpu,
-            hpu and mps that is there, else the CPU.
+        name: "cpu", "cuda", "rocm", "xpu", "hpu", "mps", or "auto": the first available one of
+            cuda, rocm, xpu, hpu and mps, else the CPU.
         precision: "fp32", "bf16" or "fp16" (mixed precision), or "auto": bf16 where it is fast;
             fp16 on a GPU without it.
         backend: "native" or, on a CPU, "ipex".
@@ -162,7 +162,7 @@ def pick_device(
     Raises:
         ConfigError: if the choices cannot be combined.
         DeviceError: if the machine lacks the device, the precision, a package or a compiler.
-            Nothing is replaced silently; a precision that a CPU is slow at runs, with a warning.
+            Nothing is replaced silently; a precision that is slow on a CPU is used, with a warning.
     """
     if backend == "ipex":
         if name not in ("auto", "cpu"):
@@ -194,7 +194,7 @@ def pick_device(
 
 
 def missing(name: str) -> str:
-    """Return why a device cannot be used, with the driver or package that is missing.
+    """Return why a device cannot be used, with the missing driver or package.
 
     Args:
         name: as for `pick_device`, without "auto".
@@ -216,7 +216,7 @@ def missing(name: str) -> str:
 
 
 def _made_for() -> dict[str, bool]:
-    """Return for which devices, the fastest first, torch or a package beside it is built."""
+    """Return the devices that torch, or another package, is built for; the fastest first."""
     return {
         "cuda": torch.version.cuda is not None,
         "rocm": torch.version.hip is not None,
@@ -227,7 +227,7 @@ def _made_for() -> dict[str, bool]:
 
 
 def _find(name: str) -> tuple[str, str]:
-    """Return the name of the device to use, and why this one."""
+    """Return the name of the device to use, and the reason."""
     if name == "cpu":
         return name, "requested"
     if name != "auto":
@@ -244,7 +244,7 @@ def _find(name: str) -> tuple[str, str]:
 
 
 def _model(name: str) -> str:
-    """Return the model of a device and a comma, where torch tells it."""
+    """Return the model of a device and a comma, if torch knows it."""
     if name in ("cuda", "rocm"):
         return f"{torch.cuda.get_device_name()}, "
     return f"{torch.xpu.get_device_name()}, " if name == "xpu" else ""
@@ -310,7 +310,7 @@ def _check_precision(name: str, precision: str) -> None:
 
 
 def _has_bf16(name: str) -> bool:
-    """Return whether a device computes in bfloat16 without emulating it; a CPU may."""
+    """Return whether a device computes in bfloat16, without emulation unless it is a CPU."""
     if name in ("cuda", "rocm"):
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if name == "xpu":
@@ -341,7 +341,7 @@ def compiler_of(device: Device) -> str:
 
 
 def lacks_compiler(device: Device) -> str:
-    """Return why torch.compile cannot serve a device; empty if it can."""
+    """Return why torch.compile cannot be used on a device; empty if it can."""
     try:
         compiler_of(device)
     except (ConfigError, DeviceError) as error:
@@ -350,7 +350,7 @@ def lacks_compiler(device: Device) -> str:
 
 
 def _missing_compiler(name: str) -> str:
-    """Return what torch.compile lacks; empty if nothing: C++ for a CPU, Triton and C for a GPU."""
+    """Return the compilers that are missing: C++ for a CPU, Triton and C for a GPU; else ""."""
     if name == "cpu":
         default = {"darwin": "clang++", "win32": "cl"}.get(sys.platform, "g++")
         commands = [os.environ.get("CXX", default)]
@@ -363,11 +363,11 @@ def _missing_compiler(name: str) -> str:
 
 
 def chosen_device(compute: ComputeOptions) -> Device:
-    """Pick and set the device of a config; log in one line which one, and why.
+    """Choose and set the device of a config, and log the choice with its reason in one line.
 
     Raises:
         ConfigError: if its settings cannot be combined.
-        DeviceError: if the machine lacks what they ask for.
+        DeviceError: if the machine lacks the device, the precision, a package or a compiler.
     """
     device = pick_device(
         compute.device, compute.precision, backend=compute.backend, compiled=compute.compile

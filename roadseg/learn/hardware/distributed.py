@@ -29,13 +29,13 @@ _HCCL = "habana_frameworks.torch.distributed.hccl"
 class Parallel:
     """One of the processes that train a network together; all methods are collective.
 
-    Collective: every process calls them, in the same order. In a single process, which
-    `Parallel()` is, they return what they are given and torch.distributed stays unused.
+    That means that every process calls them, in the same order. In a single process, `Parallel()`,
+    they return their arguments, and torch.distributed is not used.
 
     Attributes:
         rank: number of this process, from 0.
         local_rank: number of this process on its machine.
-        control: group for what is not on the device: flags, waiting, sums of CPU tensors.
+        control: group for data on the CPU: flags, barriers, and sums of CPU tensors.
     """
 
     rank: int = 0
@@ -52,10 +52,10 @@ class Parallel:
     def wrap(self, network: nn.Module, *, device: Device) -> nn.Module:
         """Return the network with gradients that are averaged over the processes.
 
-        All begin with the weights and buffers of the first one; its buffers are also copied at
-        every forward pass that follows an exchange of gradients. Which weights are frozen must be
-        decided before. Measure and save with the network itself, because a forward pass of the
-        wrapped one communicates.
+        All processes begin with the weights and buffers of the first one; its buffers are also
+        copied at every forward pass that follows an exchange of gradients. Freeze weights before.
+        Evaluate and save the original network, because forward passes of the wrapped one
+        communicate.
         """
         if self.size == 1:
             return network
@@ -76,8 +76,8 @@ class Parallel:
     def sum_with_gradient(self, tensor: Tensor) -> Tensor:
         """Return the total over all processes, for a loss that is computed from it.
 
-        Its gradient is multiplied by the number of processes: as they average their gradients,
-        what remains is the gradient of the total, as if one process had seen all batches.
+        Its gradient is multiplied by the number of processes. Because they average their gradients,
+        the result is the gradient of the total, as if one process had seen all batches.
         """
         if self.size == 1:
             return tensor
@@ -85,7 +85,7 @@ class Parallel:
         return total
 
     def normalising(self) -> AbstractContextManager[object]:
-        """Return the context of a forward pass in which batch norm uses the windows of all.
+        """Return a context in which batch norm uses the windows of all processes.
 
         Otherwise each process would normalise by its own windows, so that the network would depend
         on the number of processes.
@@ -93,11 +93,11 @@ class Parallel:
         return nullcontext() if self.size == 1 else SharedBatchNorm(self)
 
     def any(self, flag: bool) -> bool:  # noqa: FBT001 - like the builtin
-        """Return whether the flag is set in any process; the device is not waited for."""
+        """Return whether the flag is set in any process, without waiting for the device."""
         return bool(self.largest(flag)[0])
 
     def largest(self, *numbers: float) -> list[float]:
-        """Return each number of the process that has the largest; the device is not waited for."""
+        """Return the maximum of each number over all processes, without waiting for the device."""
         if self.size == 1:
             return list(numbers)
         largest = torch.tensor(numbers, dtype=torch.float64)
@@ -105,7 +105,7 @@ class Parallel:
         return largest.tolist()
 
     def wait(self) -> None:
-        """Wait until all processes are here; the device is not waited for."""
+        """Wait until all processes have called this, without waiting for the device."""
         if self.size > 1:
             dist.barrier(group=self.control)
 
@@ -126,14 +126,14 @@ class _Total(torch.autograd.Function):
 
 
 def freeze_unused(network: nn.Module, images: Tensor) -> None:
-    """Freeze the weights that the output does not depend on, which some encoders have.
+    """Freeze the weights on which the output does not depend; some encoders have such weights.
 
-    They get no gradient, for which the exchange of gradients would wait in vain. Belongs before
+    They get no gradient, and the exchange of gradients would wait for it. Call it before
     `Parallel.wrap`.
 
     Args:
-        network: not wrapped; only `requires_grad` of its weights changes.
-        images: an input of the network, whatever its values.
+        network: network that is not wrapped; only `requires_grad` of its weights changes.
+        images: an input of the network, with any values.
     """
     training = network.training
     weights = [weight for weight in network.parameters() if weight.requires_grad]
@@ -147,22 +147,22 @@ def freeze_unused(network: nn.Module, images: Tensor) -> None:
 
 @contextmanager
 def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Parallel]:
-    """Join the processes that torchrun has started, as its environment says, and leave them.
+    """Join the group of processes that torchrun has started, and leave it after the block.
 
-    Without such an environment, or with a single process in it, nothing is joined. On an
-    accelerator each process takes the one that its local rank numbers. When an error flies the
-    group is left as it is, because taking it down would wait for the others; torchrun ends them
-    as soon as this process has ended. Gloo has been run, and nccl in a group of one process; xccl
-    and hccl are torch's and Intel's documented calls, never run on hardware.
+    Without torchrun's environment variables, or with a single process, there is no group. Each
+    process uses the accelerator with the number of its local rank. After an error the group is not
+    destroyed, because that would wait for the other processes; torchrun ends them as soon as this
+    process has ended. Gloo was tested, and nccl in a group of one process; xccl and hccl follow
+    the documentation of torch and Intel, and were never tested on hardware.
 
     Args:
-        patience: how long one waits for the others, once all have joined.
+        patience: longest wait for other processes, once all have joined.
 
     Raises:
         ConfigError: if the environment is incomplete.
         DeviceError: if torch lacks the device's way to communicate, or there are fewer devices
             than processes.
-        PartnerError: if the others cannot be reached, or one of them ends or does not answer.
+        PartnerError: if other processes cannot be reached, or one ends or does not answer.
     """
     place = _place(os.environ)
     if place.size == 1:
@@ -201,7 +201,7 @@ def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Para
 
 
 def _place(environment: Mapping[str, str]) -> Parallel:
-    """Return which process of how many this is, by torchrun's variables."""
+    """Return the number of this process, and how many there are, from torchrun's variables."""
     if "RANK" not in environment and "WORLD_SIZE" not in environment:
         return Parallel()
     missing = [name for name in _VARIABLES if not environment.get(name)]
@@ -234,7 +234,7 @@ def _check_backend(device: Device) -> None:
 
 
 def _take_device(device: Device, place: Parallel) -> torch.device | None:
-    """Take the accelerator of the local rank; return it if the group should know it."""
+    """Select the accelerator of the local rank; return it if the group has to know it."""
     if device.type not in {"cuda", "xpu"}:  # Gaudi's import has taken LOCAL_RANK's
         return None
     count = torch.accelerator.device_count()
@@ -249,7 +249,7 @@ def _take_device(device: Device, place: Parallel) -> torch.device | None:
 
 
 def _lost(error: RuntimeError, size: int, patience: timedelta) -> str:
-    """Return the fate of the other processes if an error is about that, else nothing."""
+    """Return what an error says about the other processes; empty if it is about something else."""
     message = str(error)
     if not (isinstance(error, dist.DistError) or "gloo" in message):
         return ""

@@ -183,7 +183,7 @@ def test_files_of_other_programs_are_not_replaced(tmp_path, name):
     geopandas.GeoDataFrame(geometry=[line], crs=4326).to_file(tmp_path / name, layer="edges")
     before = (tmp_path / name).read_bytes()
     for action in (graph.plan_images, graph.run_images):
-        with pytest.raises(ConfigError, match=f"{name}: is not of roads that roadseg traced"):
+        with pytest.raises(ConfigError, match=f"{name}: would be replaced, but"):
             action(Config(), masks, output=tmp_path)
     assert (tmp_path / name).read_bytes() == before
 
