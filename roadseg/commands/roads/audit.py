@@ -1,4 +1,4 @@
-"""audit: hold a map of roads against probabilities. Reads both, writes layers."""
+"""audit: check a map of roads against probabilities. Reads both, writes layers."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _USUAL = AuditOptions()
 
 @dataclass(frozen=True)
 class StatusSummary:
-    """The roads of one status; `median_offset_m` is None where no offset is known."""
+    """The roads with one status; `median_offset_m` is None if no offset is known."""
 
     status: str
     km: float
@@ -35,16 +35,15 @@ class StatusSummary:
 
 @dataclass(frozen=True)
 class AuditSummary(Summary):
-    """A map held against an image, in figures.
+    """Figures of a map that was checked against probabilities.
 
     Attributes:
-        probabilities: rasters that it was held against.
-        outside: ways that touch none, which were left out.
-        left_out: features that are no roads for cars, by reason.
-        shift_east_m: by how much the whole map has to be moved to the east; None if nothing is
-            seen.
-        min_shift_m: distance from which on a way counts as shifted.
-        threshold: probability from which on the network says road: its lowest and highest value.
+        probabilities: rasters with the probabilities.
+        outside: number of ways left out because they touch no raster.
+        left_out: number of features that are not roads for cars, by reason.
+        shift_east_m: metres by which the whole map has to be moved east; None if no way is seen.
+        min_shift_m: distance from which a way counts as shifted.
+        threshold: probability from which a pixel counts as road, lowest and highest of all rasters.
     """
 
     roads: str
@@ -96,12 +95,12 @@ def run(
     options: AuditOptions = _USUAL,
     output: Path | None = None,
 ) -> AuditSummary:
-    """Hold the ways of a map against probabilities; see `roads.audit.audit.audit_ways`.
+    """Check the ways of a map against probabilities; see `roads.audit.audit.audit_ways`.
 
     Args:
-        source: the map: any file of roads that `score` reads, but pixels.
-        probabilities: a raster of `roadseg predict` or a mask, a VRT, or a folder of such.
-        output: GeoPackage to write: layers stretches and ways, table summary.
+        source: the map, any file with road lines that `score` reads.
+        probabilities: raster of `roadseg predict`, mask, VRT, or folder of such files.
+        output: GeoPackage to write, with layers stretches and ways, and a table summary.
 
     Raises:
         DataError: a file cannot be read or used, or map and rasters are not of one place.
@@ -130,7 +129,7 @@ def open_rasters(path: Path) -> list[Raster]:
 
 
 def _open_placed(path: Path) -> Raster:
-    """Open a raster, and refuse one on which the ways of a map have no place."""
+    """Open a raster; refuse one without georeference."""
     # The size of a pixel, which counts only without a georeference, is that of any.
     raster = open_probability(path, gsd_m=1.0)
     if raster.grid.is_local:
@@ -144,7 +143,7 @@ def _open_placed(path: Path) -> Raster:
 def summarise(
     tables: AuditTables, options: AuditOptions, *, rasters: int, output: Path | None
 ) -> AuditSummary:
-    """Return an audit in figures."""
+    """Return the figures of an audit."""
     audit = tables.audit
     east, north = (round(each, 2) if np.isfinite(each) else None for each in audit.shift_m)
     return AuditSummary(

@@ -53,13 +53,13 @@ _GAP = "joined across a gap that no image shows"
 
 @dataclass(frozen=True)
 class ConflateSummary(Summary):
-    """What was added to a map, in figures.
+    """Figures of the roads that were added to a map.
 
     Attributes:
-        touched: ways of the map that got a node.
-        check_km: roads that have to be checked before they are added.
-        check: how many these are, by reason.
-        left_out_km: roads that are too short or too doubtful.
+        touched: number of ways of the map that got a node.
+        check_km: length of roads that have to be checked before they are added.
+        check: number of such roads, by reason.
+        left_out_km: length of roads that are too short or too doubtful.
     """
 
     predicted: str
@@ -96,9 +96,9 @@ def run(
     """Add the roads that a map lacks; see `roads.conflation.conflate.find_new_roads`.
 
     Args:
-        predicted: file of roads, of any kind that `score` reads but lines in pixels.
-        into: the map: OpenStreetMap data as PBF or XML, or a file of lines.
-        output: folder to write; one that `conflate` wrote is replaced.
+        predicted: file of roads in any format of `score`, except for lines in pixels.
+        into: the map, OpenStreetMap data as PBF or XML, or a file of lines.
+        output: folder to write; a folder of an earlier `conflate` is replaced.
 
     Raises:
         DataError: a file cannot be read or used, or the places are not the same.
@@ -138,7 +138,7 @@ def add_roads(
 
 
 def _refuse_sources(output: Path, sources: list[Path]) -> None:
-    """Refuse a folder that contains a file to read, as it would be replaced."""
+    """Refuse an output folder that contains an input, which would be replaced."""
     for source in sources:
         if output.resolve() in source.resolve().parents:
             raise ConfigError(
@@ -159,7 +159,7 @@ def _refuse_other_files(output: Path) -> None:
 
 
 def _read_map(path: Path, predicted: DrawnRoads) -> tuple[DrawnRoads, OsmMap | None]:
-    """Read a map; of an OpenStreetMap file the part around predicted roads, also with its ids."""
+    """Read a map; of an OpenStreetMap file only the part around predicted roads, with its ids."""
     if not path.name.lower().endswith(OSM_SUFFIXES):
         return read_one_place(path), None
     if not path.is_file():
@@ -211,7 +211,7 @@ def _write(output: Path, osm: OsmMap | None, new: NewRoads, merged: RoadGraph) -
 
 
 def _write_new_roads(path: Path, roads: NewRoads, tags: list[dict[str, str]]) -> None:
-    """Write the roads that are added or to be checked, those first that are likely and long."""
+    """Write the roads to add or to check, the likely and long ones first."""
     metres, confidence = np.asarray(shapely.length(roads.lines)), roads.confidence
     order = np.argsort(-confidence * metres, kind="stable")
     columns = {
@@ -226,7 +226,7 @@ def _write_new_roads(path: Path, roads: NewRoads, tags: list[dict[str, str]]) ->
 
 
 def _with_confidence(predicted: DrawnRoads) -> DrawnRoads:
-    """Return roads without a column of empty texts as confidence; refuse what is no share."""
+    """Return roads without an empty column of confidence; refuse values outside 0 to 1."""
     attributes = dict(predicted.graph.attributes)
     if CONFIDENCE not in attributes:
         return predicted
@@ -248,7 +248,7 @@ def _with_confidence(predicted: DrawnRoads) -> DrawnRoads:
 
 
 def _with_facts(predicted: DrawnRoads) -> DrawnRoads:
-    """Return roads that say of each edge whether its speed is known, and it a bridge or tunnel."""
+    """Return roads with attributes for known speeds, and for bridges and tunnels."""
     is_known = (~predicted.is_assumed).astype(np.uint8)
     is_apart = predicted.graph.column(LAYER, 0.0) != 0
     if predicted.left_out is not None:

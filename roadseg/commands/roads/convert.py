@@ -29,9 +29,9 @@ class ConvertSummary(Summary):
     """A converted network in figures.
 
     Attributes:
-        attributes: names of what is known of the edges, as the graph has them.
-        assumed_share: share of the length whose speed the source does not state: it is that
-            of the class of road, or else the default.
+        attributes: names of the attributes of edges in the graph.
+        assumed_share: share of the length without a stated speed, for which that of the class of
+            road, or else the default, is assumed.
     """
 
     source: str
@@ -65,18 +65,19 @@ def run(
 ) -> ConvertSummary:
     """Read roads, and write them as a graph.
 
-    Lines are joined where they share vertices, in UTM. Lengths are measured, speeds and travel
-    times completed as `score` and `route` do it. All attributes are kept that the target can hold.
+    Lines are joined where they share vertices, in UTM. Lengths are measured, and speeds and travel
+    times completed, as by `score` and `route`. All attributes that the target format can store are
+    kept.
 
     Args:
-        source: file of roads of one place, of any kind that `score` reads.
-        target: file or folder to write, in the format of its suffix; one of the kind is replaced.
+        source: file of roads of one place, in any format of `score`.
+        target: file or folder to write, in the format of its suffix; an earlier one is replaced.
         gsd_m: pixel size in metres, for a CSV without image or a raster without georeference.
         node: whether roads are also joined where they cross or touch without a common vertex, see
             `find_unjoined`.
 
     Raises:
-        DataError: the source cannot be read, or the target needs degrees that it has not.
+        DataError: the source cannot be read, or has no georeference although the target needs it.
         ConfigError: no format has the suffix of the target, its package is missing, or it is the
             source itself.
         OutputError: the target cannot be written.
@@ -103,7 +104,7 @@ def run(
 
 
 def _assumed_share(graph: RoadGraph) -> float:
-    """Return the share of the length with speeds that no file states and no pixel showed."""
+    """Return the share of the length with speeds that neither the file nor pixels stated."""
     is_default = assumed_speeds(graph.attributes, len(graph.lines))
     total = float(graph.length_m.sum())
     return round(float(graph.length_m[is_default].sum()) / total, 6) if total else 0.0

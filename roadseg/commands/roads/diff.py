@@ -28,8 +28,8 @@ class SideSummary(Summary):
     """Roads of one side.
 
     Attributes:
-        common_km: roads that the other side has as well.
-        pieces: how many these are.
+        common_km: length of roads that the other side has as well.
+        pieces: number of missing pieces.
     """
 
     path: str
@@ -80,7 +80,7 @@ def run(
     """Find the roads that each side lacks; see `roads.metrics.differences.missing_roads`.
 
     Args:
-        predicted: file of roads, of any kind that `score` reads but lines in pixels.
+        predicted: file of roads in any format of `score`, except for lines in pixels.
         output: GeoPackage to write: layers missing_in_reference (predicted roads, with the
             attributes of their edges) and missing_in_predicted, in metres.
 
@@ -117,7 +117,7 @@ def find_missing(
     """Find the roads that each side lacks.
 
     Returns:
-        Both sides in one metric CRS, the predicted one first; and by layer what is missing.
+        Both sides in one metric CRS, the predicted one first; and the missing roads by layer.
 
     Raises:
         DataError: a side cannot be used, or the places are not the same.
@@ -136,7 +136,7 @@ def find_missing(
 
 
 def _without_guesses(side: Side) -> RoadGraph:
-    """Leave out speeds and times unless the file states those of all its roads."""
+    """Leave out speeds and times unless the file states them for all roads."""
     return replace(side.graph, attributes={}) if side.assumed_m else side.graph
 
 

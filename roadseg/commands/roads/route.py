@@ -57,14 +57,14 @@ _FAR_M = 50.0  # Metres from a place to its road; a house beside a street is nea
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """A stretch of a route on roads of one name, class and speed.
+class RouteSection:
+    """A section of a route on roads of the same name, class and speed.
 
     Attributes:
-        name: of the street, or its number; empty if not known.
+        name: name of the street, or its number; empty if not known.
         highway: class of the road; empty if not known.
-        speed_kph: None if not known.
-        seconds: to drive it; None if not known.
+        speed_kph: speed; None if not known.
+        seconds: travel time; None if not known.
     """
 
     name: str
@@ -79,15 +79,15 @@ class RouteSummary(Summary):
     """The best route between two places.
 
     Attributes:
-        weight: what is least, "time" or "length".
-        seconds: to drive all of it; None if the edges have no travel times.
-        edges: how many are driven, those at both ends in part.
-        inferred_share: of the length, what was linked across gaps; None if the graph does not say.
-        assumed_share: of the length, where no speed is stated: it is that of the class of road, or
-            else the default.
+        weight: quantity that the route minimises, "time" or "length".
+        seconds: travel time of the whole route; None if the edges have no travel times.
+        edges: number of edges, with the partial ones at both ends.
+        inferred_share: share of the length on links across gaps; None if the graph does not say.
+        assumed_share: share of the length without a stated speed, for which that of the class of
+            road, or else the default, is assumed.
         from_road_m: distance of the start from the road.
         to_road_m: distance of the destination from the road.
-        sections: in the order in which they are driven.
+        sections: sections in the order of travel.
     """
 
     weight: str
@@ -98,7 +98,7 @@ class RouteSummary(Summary):
     assumed_share: float
     from_road_m: float
     to_road_m: float
-    sections: list[Stretch]
+    sections: list[RouteSection]
     output: str | None
 
     def __str__(self) -> str:
@@ -131,8 +131,8 @@ def run(
     """Find the best route, and write it as one line.
 
     Args:
-        path: a graph that `roadseg graph` wrote, a run folder, or roads in any file of lines that
-            `score` reads. Cars drive by its tags of OpenStreetMap (`traffic.read_traffic`).
+        path: graph of `roadseg graph`, a run folder, or any file of lines that `score` reads. Tags
+            of OpenStreetMap decide where cars may drive (`traffic.read_traffic`).
         start: longitude and latitude, or x and y if the graph is in local metres.
         output: file to write, GeoJSON or GeoPackage by its suffix: a graph of one edge.
 
@@ -158,12 +158,12 @@ def find_route(
     """Find the best route between two places of a graph in metres; see `run`.
 
     Args:
-        graph: with travel times, unless the weight is "length".
+        graph: road graph, with travel times unless the weight is "length".
         start: longitude and latitude, or x and y if the graph is in local metres.
-        name: of the graph, for errors.
+        name: name of the graph, for errors.
 
     Returns:
-        The edges of the route in the order in which they are driven, and its summary.
+        The edges of the route in the order of travel, and its summary.
     """
     graph, first, from_road_m = _enter(graph, start, "--from", options.snap_m)
     graph, last, to_road_m = _enter(graph, goal, "--to", options.snap_m)
@@ -190,7 +190,7 @@ def find_route(
 
 
 def _read(path: Path) -> RoadGraph:
-    """Read a graph, or the roads of any file of lines, as far as cars may drive on them."""
+    """Read the roads of a graph, or of any file of lines, on which cars may drive."""
     if not path.exists():
         raise DataError(f"{path} does not exist; `roadseg graph` writes graphs/ in the run folder")
     path = _graph_file(path)
@@ -208,7 +208,7 @@ def _read(path: Path) -> RoadGraph:
 
 
 def _graph_file(path: Path) -> Path:
-    """Return the file of a graph: of a run, its network of touching scenes, or its only graph."""
+    """Return the file of a graph; in a run folder, that of touching scenes, or the only one."""
     if not path.is_dir():
         return path
     run = Workspace(path)
@@ -229,7 +229,7 @@ def _graph_file(path: Path) -> Path:
 def _enter(
     graph: RoadGraph, place: Place, option: str, snap_m: float
 ) -> tuple[RoadGraph, int, float]:
-    """Make the place on the roads next to a given one a node."""
+    """Add a node at the point on the roads that is nearest to a place."""
     name = f"{option} {place[0]:.9g},{place[1]:.9g}"
     with_place, node, away_m = add_node(graph, _metric(graph.crs, place, name))
     if _FAR_M < away_m <= snap_m:
@@ -244,7 +244,7 @@ def _enter(
 
 
 def _if_swapped(graph: RoadGraph, place: Place, option: str, snap_m: float) -> str:
-    """Return a question if a road is near the place whose longitude and latitude are swapped."""
+    """Return a hint if a road is near the place with longitude and latitude swapped."""
     lon, lat = place
     if is_local(graph.crs) or abs(lon) > _NORTH:
         return ""
@@ -304,8 +304,8 @@ def _share(route: RoadGraph, chosen: Bools) -> float:
     return float(length[chosen].sum()) / total if total else 0.0
 
 
-def _sections(route: RoadGraph) -> Iterator[Stretch]:
-    """Yield stretches of edges of one name, class and speed; parts of an edge have their times."""
+def _sections(route: RoadGraph) -> Iterator[RouteSection]:
+    """Yield sections of edges of the same name, class and speed."""
     seconds, length = _column(route, TRAVEL_TIME, None), route.length_m
     kinds = zip(
         _column(route, "name", ""),
@@ -316,7 +316,7 @@ def _sections(route: RoadGraph) -> Iterator[Stretch]:
     for (name, highway, kph), rows in groupby(range(len(length)), list(kinds).__getitem__):
         edges = list(rows)
         times = [seconds[row] for row in edges]
-        yield Stretch(
+        yield RouteSection(
             name=name,
             highway=highway,
             speed_kph=kph,
@@ -340,8 +340,8 @@ def _duration(seconds: float | None) -> str:
     return f"{clock} ({seconds:.1f} s)"
 
 
-def _itinerary(sections: list[Stretch]) -> str:
-    """Return a table of sections: by name and class, or by class alone where none has a name."""
+def _itinerary(sections: list[RouteSection]) -> str:
+    """Return a table of sections by name and class, or by class alone if none has a name."""
     is_named = any(section.name for section in sections)
     length_unit = "m" if is_metric() else "mi"
     rows = [["road", *(["class"] if is_named else []), speed_unit(), length_unit, "s"]]

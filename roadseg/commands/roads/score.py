@@ -76,10 +76,10 @@ class ScoreSummary(Summary):
     """Measures of all pairs of reference and prediction.
 
     Attributes:
-        parameters: distances that were asked for.
+        parameters: distances of the metrics.
         pairs: a record for each place of the reference, with its name.
-        missing: places of the reference without a prediction; they score 0.
-        left_over: predictions without a reference; they count for nothing.
+        missing: places of the reference without a prediction, which score 0.
+        left_over: predictions without a reference, which are ignored.
     """
 
     parameters: dict[str, float]
@@ -113,20 +113,21 @@ def run(
     table: Path | None = None,
     workers: int = 1,
 ) -> ScoreSummary:
-    """Compare every place of the reference with what was predicted there.
+    """Compare every place of the reference with the prediction for it.
 
-    The network of a run counts only where its other graphs do not, as it holds them.
+    The file of all touching scenes of a run is used only without its other graphs, which it
+    contains.
 
     Args:
-        image: image, or folder of images, in whose pixels the lines of a WKT CSV are.
-        gsd_m: metres of a pixel of a WKT CSV without image, or of a raster without georeference.
-        table: CSV file to write, a row for each pair and one for all.
-        workers: processes that compare pairs.
+        image: image, or folder of images, for the pixel coordinates of a WKT CSV.
+        gsd_m: pixel size in metres, for a WKT CSV without image or a raster without georeference.
+        table: CSV file to write, with a row for each pair and one for all.
+        workers: number of processes that compare pairs.
 
     Raises:
         DataError: a file cannot be read or used, or files do not belong together.
-        ConfigError: lines are in pixels, and neither `image` nor `gsd_m` says where these are; or
-            the table is one of the files.
+        ConfigError: lines are in pixels, but neither `image` nor `gsd_m` is given; or the table
+            would replace one of the files.
         OutputError: the table cannot be written.
     """
     sides = find_sources(reference), find_sources(predicted)
@@ -169,7 +170,7 @@ def run(
 
 
 def _measure(pairs: _Sources, pixels: PixelPlacement, options: CompareOptions, name: str) -> _Pair:
-    """Read both sides of a pair, bring them to one CRS, and measure how alike they are."""
+    """Read both sides of a pair, convert them to one CRS, and measure how well they agree."""
     reference, predicted = pairs[name]
     ours = read_drawn(reference, _beside(reference, predicted, pixels))
     theirs = None
@@ -182,21 +183,21 @@ def _measure(pairs: _Sources, pixels: PixelPlacement, options: CompareOptions, n
 
 
 def _beside(source: RoadSource, other: RoadSource | None, pixels: PixelPlacement) -> PixelPlacement:
-    """Return where lines in pixels lie: if no image is named, in the mask on the other side."""
+    """Return the image for lines in pixels; if none is given, the mask on the other side."""
     if source.table and other and other.is_raster and not pixels.images:
         return replace(pixels, images={source.image: other.path})
     return pixels
 
 
 def compare_pixels(name: str, ours: DrawnRoads, theirs: DrawnRoads | None) -> Counts | None:
-    """Compare masks, if each side that is there is one and both have the same pixels.
+    """Compare the pixels of both sides, if they are masks on the same pixel grid.
 
     Args:
-        ours: the reference, whose pixels without data do not count.
-        theirs: the prediction; without one no pixel is predicted.
+        ours: reference, whose pixels without data do not count.
+        theirs: prediction; None if there is none, so that no pixel is road.
 
     Returns:
-        Counts of pixels; None if a side is made of lines, or the pixels are others.
+        Counts of pixels; None if a side consists of lines, or the pixel grids differ.
     """
     if ours.raster is None or ours.valid is None or (theirs and theirs.raster is None):
         return None
@@ -278,7 +279,7 @@ def _write_table(path: Path, records: Sequence[Record]) -> None:
 
 
 def _aligned(records: Sequence[Record]) -> list[str]:
-    """Return a line of headings and one for each record; columns without any value are left out."""
+    """Return a line of titles and one for each record; columns without values are left out."""
     flat = [by_dotted_key(record) for record in records]
     columns = [["", *(row["name"] for row in flat)]]
     for heading, place in _COLUMNS.items():

@@ -85,14 +85,14 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
 
 
 def _shared_labels(config: Config) -> LabelOptions:
-    """Return the options of labels; sets with different shifts are moved scene by scene."""
+    """Return the label options for the summary; if sets have different shifts, with "scene"."""
     rules = [of.labels.shift for of in config.sets]
     rule = rules[0] if all(rule == rules[0] for rule in rules) else "scene"
     return config.labels.model_copy(update={"shift": rule})
 
 
 def plan(config: Config, workspace: Workspace, reason: Reason) -> Plan:
-    """Return what `run` would do, for a reason; of the images only the headers are read."""
+    """Return what `run` would do, for a reason; only headers of the images are read."""
     scenes = find_sources(find_scenes(config.sets), area_setting=config.imagery.area).values()
     if config.compute.on_error == "stop":
         for scene in counted(scenes, "check", total=len(scenes), unit="images"):
@@ -104,7 +104,7 @@ def plan(config: Config, workspace: Workspace, reason: Reason) -> Plan:
 def _update_paths(
     workspace: Workspace, sources: Sources, done: PrepareSummary, stage: Stage
 ) -> None:
-    """Name images and labels in chips.json where they lie now, if they have moved."""
+    """Update the paths of images and labels in chips.json if they have moved."""
     listed = read_chips(workspace.chips)
     now = [(scene, sources.scenes[scene.name]) for scene in listed.scenes]
     scenes = [replace(s, image=of.image, labels=of.labels, area=of.area) for s, of in now]
@@ -120,7 +120,7 @@ def _outputs(workspace: Workspace, summary: PrepareSummary, sources: Sources) ->
 
 
 def _tasks(workspace: Workspace, sources: Sources, *, force: bool) -> list[SceneTask]:
-    """Return a task for each scene, those with one label file one after the other."""
+    """Return a task for each scene; scenes with the same label file follow each other."""
     served = Counter(source.labels for source in sources.scenes.values())
     return [
         SceneTask(
@@ -147,7 +147,7 @@ def _tasks(workspace: Workspace, sources: Sources, *, force: bool) -> list[Scene
 def _with_shifts(
     tasks: list[SceneTask], sources: Sources, compute: ComputeOptions
 ) -> list[SceneTask]:
-    """Return the tasks with the shifts of their labels, which are found for each set apart."""
+    """Return the tasks with the shifts of their labels, found separately for each set."""
     sets: dict[str, list[SceneTask]] = {}
     for task in tasks:
         sets.setdefault(sources.scenes[task.name].set.name, []).append(task)
@@ -162,9 +162,11 @@ def _with_shifts(
 def _prepare_all(
     tasks: list[SceneTask], compute: ComputeOptions, sources: Sources
 ) -> tuple[list[PreparedScene], dict[str, str]]:
-    """Prepare all scenes; those that cannot be used stop the rest, or are skipped with a reason.
+    """Prepare all scenes; return the prepared ones, and the reasons why others were skipped.
 
-    An error names options by the key of the set of its scene.
+    Raises:
+        RoadsegError: for the first scene that cannot be used, unless `compute.on_error` is "skip";
+            it names options of the set of the scene.
     """
     outcomes: list[Outcome[PreparedScene]] = []
     work = each(prepare_scene, tasks, workers=compute.workers)
@@ -195,7 +197,7 @@ def _require_equal_bands(scenes: list[SceneSummary], sources: Sources) -> None:
 
 
 def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
-    """Refuse labels, or polygons, of a set of which none lies on its scenes; warn of odd masks."""
+    """Refuse a set of scenes without roads, or outside its polygons; warn of unusual labels."""
     sets: dict[str, list[SceneSummary]] = {}
     for scene in scenes:
         sets.setdefault(sources.scenes[scene.name].set.key, []).append(scene)
@@ -277,7 +279,11 @@ def _look_at_examples(
     scenes: list[SceneSummary],
     scaling: Scaling,
 ) -> tuple[dict[str, Shift], list[Path]]:
-    """Draw examples of the labels over the images, and estimate how far they are apart."""
+    """Draw examples of the labels over the images; estimate the shifts between them.
+
+    Returns:
+        Shifts of the examples on the map, by the name of the scene; and the files of the sheets.
+    """
     tasks = []
     for chip in choose_examples(scenes):
         source = sources.scenes[chip.scene]

@@ -1,4 +1,4 @@
-"""quantize: the network of a checkpoint in INT8, if it stays accurate.
+"""quantize: quantise the network of a checkpoint to INT8, if it stays accurate.
 
 Reads chips.json, folds.json and a checkpoint; writes checkpoints/fold-<k>/int8/.
 """
@@ -61,14 +61,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Accuracy of the quantised network and of the exact one, on the held-out chips.
+    """Accuracy of the quantised network and of the float32 network on the held-out chips.
 
     Attributes:
-        mask_iou: of its road mask with that of the float32 network, pixels pooled over all chips.
-        f1: of its pixels with the labels.
-        exact_f1: that of the float32 network.
-        apls: of its graphs with the labels, by length, mean over chips with roads.
-        exact_apls: that of the float32 network.
+        mask_iou: IoU of the road masks of both networks, with pixels pooled over all chips.
+        f1: F1 of the pixels of the quantised network with the labels.
+        exact_f1: the same of the float32 network.
+        apls: APLS length of the graphs of the quantised network, mean over chips with roads.
+        exact_apls: the same of the float32 network.
     """
 
     mask_iou: float
@@ -78,7 +78,7 @@ class Accuracy:
     exact_apls: float
 
     def misses(self) -> list[str]:
-        """Return which figures miss which limits; a figure at its limit keeps to it."""
+        """Return the figures that miss their limits; a figure equal to its limit is accepted."""
         figures = {
             "mask IoU": (self.mask_iou, LIMITS["min_mask_iou"], "at least"),
             "loss of pixel F1": (self.exact_f1 - self.f1, LIMITS["max_f1_loss"], "at most"),
@@ -109,7 +109,7 @@ class QuantizeSummary(Summary):
     opening_s: float
 
     def __str__(self) -> str:
-        """Lay it out as a table."""
+        """Return the figures as a table."""
         rows = [
             ("mask IoU", f"{self.mask_iou:.4f}", "1"),
             ("pixel F1", f"{self.f1:.4f}", f"{self.exact_f1:.4f}"),
@@ -128,10 +128,10 @@ class QuantizeSummary(Summary):
 
 
 def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False) -> QuantizeSummary:
-    """Quantise the network of a fold, calibrated on its training chips, judged on the others.
+    """Quantise the network of a fold; calibrate it on training chips, measure it on held-out ones.
 
     Raises:
-        RoadsegError: if it misses one of the `LIMITS`. It is not ready then.
+        RoadsegError: if the network misses one of the `LIMITS`; then `predict` does not use it.
     """
     folder, stage = workspace.checkpoint(fold), _stage(config, workspace, fold)
     if done := stage.summary(QuantizeSummary, force=force or not _is_ready(folder)):
@@ -170,18 +170,18 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
 def if_it_pays(
     config: Config, workspace: Workspace, *, fold: int, megapixels: Callable[[], float]
 ) -> None:
-    """Quantise the network of a fold before it predicts, if that is the shorter way.
+    """Quantise the network of a fold before it predicts, if that saves time.
 
-    That is so from `PAYS_MPX` on, on a CPU, if the engine is chosen by itself and OpenVINO with
-    NNCF is installed. A network that was accepted or refused before stays as it is. The log says
-    what was done, or why not; prediction goes on in either case.
+    It does from `PAYS_MPX` on, on a CPU, if the engine is "auto", and OpenVINO with NNCF is
+    installed. A network that was accepted or refused before is not quantised again. The log says
+    what was done, or why not; prediction continues in either case.
 
     Args:
-        megapixels: says how many are left to predict; called only if all else but the device fits.
-            With `predict.tta` each counts as often as it is predicted.
+        megapixels: function that returns the megapixels left to predict; called only if all other
+            conditions but the device are met. With `predict.tta`, each rotation counts.
 
     Raises:
-        RoadsegError: what would stop the prediction as well.
+        RoadsegError: if the prediction would fail as well.
         CheckpointError: if there is an INT8 network whose facts are damaged.
     """
     if config.predict.engine != "auto" or not openvino.can_build():
@@ -208,7 +208,7 @@ def if_it_pays(
 
 
 def judged(held_out: Sequence[ChipRecord]) -> list[ChipRecord]:
-    """Return the held-out chips on which a network is judged, from all over the ground."""
+    """Return an even sample of the held-out chips, on which a network is measured."""
     return spread(held_out, _JUDGED)
 
 
@@ -251,7 +251,7 @@ def _is_ready(folder: Path) -> bool:
 
 
 def _windows(config: Config, chips: Iterable[ChipRecord]) -> tuple[int, int]:
-    """Return the side of the windows that fit most chips, and how many of them at once."""
+    """Return the side of the windows that fits most chips, and the batch size."""
     options = config.predict
     sizes = [(chip.window.height, chip.window.width) for chip in chips]
     ((window_px, _),) = Counter(options.window_for(*size) for size in sizes).most_common(1)
@@ -262,7 +262,7 @@ def _windows(config: Config, chips: Iterable[ChipRecord]) -> tuple[int, int]:
 
 
 def _write(folder: Path, quantised: Quantised, accuracy: Accuracy) -> None:
-    """Write the facts of the network, and refuse it if it is not accurate."""
+    """Write the facts of the network; refuse it if it is not accurate enough."""
     misses = accuracy.misses()
     write_int8_facts(
         folder,
@@ -285,7 +285,7 @@ def measure(
     chips: Sequence[Chip],
     quantised: Quantised,
 ) -> Accuracy:
-    """Predict chips with both networks, and compare the results with each other and the labels."""
+    """Predict chips with both networks; compare the results with each other and with the labels."""
     tracing, references = config.graph, dict[str, Reference]()
     masks, pixels, apls = Counts(), [Counts(), Counts()], [list[float](), list[float]()]
     for chip in counted(chips, "compare", total=len(chips), unit="chips"):

@@ -1,4 +1,4 @@
-"""report: a run to look at. Reads all that the other stages left.
+"""report: show a run. Reads the outputs of all other stages.
 
 Writes a page, a QGIS project, and a GeoPackage with all vectors.
 """
@@ -55,9 +55,9 @@ class ReportSummary(Summary):
     """Contents of the page, and its file.
 
     Attributes:
-        left_out: what could not be shown, and why.
+        left_out: contents that could not be shown, with the reasons.
         lengths: kilometres of road by class.
-        pdf: the page for a client, if it was asked for.
+        pdf: page for a client, if it was requested.
     """
 
     path: str
@@ -68,7 +68,7 @@ class ReportSummary(Summary):
     pdf: str = field(default="", repr=False)
 
     def __str__(self) -> str:
-        """Return where the page is, what it shows, and how large it is."""
+        """Return the path, the contents and the size of the page."""
         page = f"{self.path}: {count(self.scenes, 'scene')}, {self.megabytes:.1f} MB"
         if self.left_out:
             page += f"; {count(len(self.left_out), 'item')} left out (listed in the report)"
@@ -121,7 +121,7 @@ def run(
 
 
 def _lengths(config: Config, shown: ReportScenes) -> RoadLengths:
-    """Measure the roads, also in each polygon of the area; the roads of a network count once."""
+    """Measure the roads, also in each polygon of the area; roads in several scenes count once."""
     area = work_area(config.imagery.area)
     named = area.by_name() if area else {}
     if area:
@@ -137,7 +137,7 @@ def _lengths(config: Config, shown: ReportScenes) -> RoadLengths:
 
 
 def _warn_of_unseen(areas: Mapping[str, Area], shown: ReportScenes) -> None:
-    """Log which areas the images do not cover, and how much of them they do."""
+    """Warn of areas that the images cover only in part, with the share that they cover."""
     grids = [scene.grid for scene in shown.scenes if not scene.grid.is_local]
     ground = shapely.union_all([grid.footprint_in(DEGREES) for grid in grids])
     shares = {
@@ -165,7 +165,7 @@ def _folds(workspace: Workspace, shown: ReportScenes) -> dict[str, int] | None:
 
 
 def _edits(workspace: Workspace, shown: ReportScenes) -> gpd.GeoDataFrame | None:
-    """Return the edits of a review that are in force; None if there are none on the ground."""
+    """Return the edits of a review that are in force; None without edits or georeference."""
     if not workspace.edits.exists():
         return None
     try:
@@ -216,7 +216,7 @@ def _map_that_fits(config: Config, shown: ReportScenes, most: int) -> dict[str, 
 
 
 def _facts(config: Config, workspace: Workspace, shown: ReportScenes) -> dict[str, Any]:
-    """Return what records, tables and the config say of the run."""
+    """Return the facts of the run in its records, tables and config."""
     records = read_records(workspace.record(stage) for stage in STAGES[:-1])
     root, area = workspace.root.resolve(), work_area(config.imagery.area)
     trained_in = checkpoint_folders(workspace)

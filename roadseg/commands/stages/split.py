@@ -60,15 +60,15 @@ class SplitSummary(Summary):
     """The summary of split.
 
     Attributes:
-        groups: sets of chips that were kept together.
-        method: how they were assigned to folds.
+        groups: number of groups of chips that were kept together.
+        method: method by which they were assigned to folds.
         road_by_fold: share of road among the valid pixels of each fold.
-        groups_by_fold: the sets that are folds; empty with other methods.
-        chips_of_sets: how many chips of each set each fold has; empty without sets.
-        mismatch_m: by how many metres distances from held-out chips to the training ground differ
-            from those of the images in split.target, on average; None with other methods.
-        buffer_m: distance from held-out chips within which no other is trained on.
-        buffer_by_fold: how many chips that leaves out when each fold is held out; empty without.
+        groups_by_fold: names of the sets that are folds; empty with other methods.
+        chips_of_sets: number of chips of each set in each fold; empty without sets.
+        mismatch_m: mean difference, in metres, between the distances of held-out chips to the
+            training chips and those of the images in split.target; None with other methods.
+        buffer_m: distance from held-out chips, in metres, below which chips are not trained on.
+        buffer_by_fold: number of such chips for each held-out fold; empty without a buffer.
     """
 
     chips: int
@@ -83,7 +83,7 @@ class SplitSummary(Summary):
     buffer_by_fold: list[int] = field(default_factory=list)
 
     def __str__(self) -> str:
-        """Return it in a sentence."""
+        """Return the figures as a sentence."""
         how = _HOW[self.method].format(self.groups) + self._mismatch_text()
         sizes, shares = self.chips_by_fold, self.road_by_fold
         return (
@@ -117,7 +117,7 @@ class SplitSummary(Summary):
 
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSummary:
-    """Deal every chip of the run into a fold."""
+    """Assign every chip of the run to a fold."""
     options = config.split
     stage = declared_stage("split", config, workspace)
     if done := stage.summary(SplitSummary, force=force):
@@ -178,7 +178,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
 
 
 def _folds_of_sets(names: Sequence[str], sets: Sequence[str]) -> Ints:
-    """Return the place of the set of each chip among all sets."""
+    """Return the index of the set of each chip, which is its fold."""
     if missing := [name for name in names if name not in sets]:
         raise DataError(
             f"imagery.sets.{missing[0]}: this set has no chips and cannot be a fold; check which "
@@ -248,7 +248,7 @@ def _numbers(numbers: Sequence[int]) -> str:
 
 
 def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hashable]:
-    """Return what each chip has in common with others."""
+    """Return the group of each chip, whose chips share a fold."""
     if options.method == "random":
         return [chip.name for chip in chips]
     if options.method == "places":
@@ -268,7 +268,7 @@ def _sets_by_fold(folds: Ints, sets: Sequence[str]) -> list[list[str]]:
 
 
 def _folds_of_file(config: Config, chips: Sequence[ChipRecord], failed: Collection[str]) -> Ints:
-    """Return the fold that the user's file gives each chip; it may name failed scenes too."""
+    """Return the fold of each chip from the user's file, which may also name failed scenes."""
     path = fold_file(config)
     given = {
         name: fold
@@ -288,7 +288,7 @@ def _folds_of_file(config: Config, chips: Sequence[ChipRecord], failed: Collecti
 def _buffer_by_fold(
     options: SplitOptions, source: Path, chips: Sequence[ChipRecord], folds: Mapping[str, int]
 ) -> list[int]:
-    """Return how many chips around each fold are not trained on; refuse a fold without others."""
+    """Return the number of buffer chips of each fold; refuse a fold without training chips."""
     lost: list[int] = []
     for fold in range(max(folds.values()) + 1) if options.buffer_m > 0 else ():
         parted = part_chips(chips, folds, fold, buffer_m=options.buffer_m)

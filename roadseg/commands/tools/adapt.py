@@ -1,4 +1,4 @@
-"""adapt: a network learns from the roads of images without labels that it is sure of.
+"""adapt: train a network on images without labels, with the roads of which it is sure.
 
 One round of self-training (D.-H. Lee, Pseudo-Label, 2013), in which the labels are edges of the
 traced graph rather than pixels. Reads images; writes a run folder of its own inside that of their
@@ -50,14 +50,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AdaptSummary(Summary):
-    """What a network was adapted to.
+    """Figures of an adaptation of a network.
 
     Attributes:
-        checkpoint: folder of the network.
-        images: number of images with roads that were learned from.
+        checkpoint: checkpoint folder of the adapted network.
+        images: number of images with certain roads, on which it was trained.
         sure_km: kilometres of these roads.
         road_km: kilometres of all roads of the first map.
-        trained: summary of the training, on chips of these images.
+        trained: summary of the training on chips of these images.
     """
 
     checkpoint: str
@@ -78,11 +78,11 @@ class AdaptSummary(Summary):
 
 @dataclass(frozen=True)
 class _Labels:
-    """Masks that were made of a first map.
+    """Masks of the certain roads of a first map.
 
     Attributes:
-        images: absolute paths of those with such roads.
-        gsd_m: size of the pixels to which images were resampled for it, metres; None if none was.
+        images: absolute paths of the images with such roads.
+        gsd_m: pixel size to which images were resampled for the map, metres; None if they were not.
     """
 
     images: tuple[str, ...]
@@ -103,16 +103,17 @@ def run(
 ) -> Path:
     """Adapt a network to images.
 
-    If it is sure of too few roads, a warning says so, and the folder returned is `start`. What is
-    finished is not repeated.
+    If it is sure of too few roads, a warning is logged and `start` is returned. Finished work is
+    not repeated.
 
     Args:
         path: config of the map.
         start: checkpoint folder of the network.
-        settings: of this call, such as "train.minutes=2".
+        settings: settings of this call, such as "train.minutes=2".
 
     Returns:
-        The folder of the new network, quantised if that pays for what is left to predict.
+        The checkpoint folder of the adapted network, which is quantised if that shortens the
+        remaining prediction.
     """
     config = load_config(path, settings)
     made = workspace.adapted
@@ -160,7 +161,7 @@ def run(
 
 
 def _network(start: Path) -> list[str]:
-    """Return the settings of a training that goes on from a network."""
+    """Return the settings of a training that starts from a network."""
     bands = read_checkpoint_facts(start, "best")["bands"]
     own = [f"imagery.bands={list(bands)}", f"train.init={start.absolute()}"]
     return own + [
@@ -170,7 +171,7 @@ def _network(start: Path) -> list[str]:
 
 
 def network_form(start: Path) -> dict[str, Any]:
-    """Return the options of `train` that a training needs to go on from a network."""
+    """Return the options of `train` with which a training can start from a network."""
     spec = NetworkSpec.from_facts(read_checkpoint_facts(start, "best"))
     return {key: getattr(spec, key) for key in ("architecture", "encoder", "decoder_channels")}
 
@@ -178,9 +179,9 @@ def network_form(start: Path) -> dict[str, Any]:
 def _write_labels(
     config: Config, made: Workspace, images: Sequence[str], start: Path, *, force: bool
 ) -> _Labels:
-    """Map images for the first time, and write masks of the roads that are certain.
+    """Map images for the first time, and write masks of the certain roads.
 
-    Rotations (`predict.tta`) are for the last map.
+    This map is predicted without rotations (`predict.tta`), which are for the final map.
     """
     once = config.predict.model_copy(update={"tta": False})
     config = config.model_copy(update={"predict": once})
@@ -208,9 +209,9 @@ def _write_labels(
 
 
 def resampled_to(grid: Grid, image: Grid) -> float | None:
-    """Return the size of the pixels of a grid, metres, if it is not that of its image.
+    """Return the pixel size of a grid, metres, if it differs from that of its image; else None.
 
-    Images that were resampled for a network, such as the starter, are trained on like this.
+    Images that were resampled for a network, such as the starter, are resampled in training too.
     """
     size_m = grid.pixel_size_m[0]
     return None if abs(size_m / image.pixel_size_m[0] - 1) <= _OFF else round(size_m, 4)
@@ -238,14 +239,14 @@ def sure_labels(
 ) -> Iterator[tuple[Window, Bytes]]:
     """Yield the mask of an image block by block, for `write_mask`.
 
-    Edges whose confidence is at least `SURE` are road, with the width that they were found with;
-    other edges are ignored. So the mask tells the network what tracing has found out about the
-    pixels that it saw: which of them form roads. The rest is as in `pseudo_labels`.
+    Edges with a confidence of at least `SURE` are road, with their measured width; other edges are
+    ignored. So the network learns which pixels form roads, as tracing has found out. The rest is as
+    in `pseudo_labels`.
 
     Args:
-        found: probabilities, on whose grid the mask lies.
+        found: probabilities, with the grid of the mask.
         roads: graph that was traced in them, with confidence and width.
-        level: lowest byte of probability that is road.
+        level: lowest byte of probability that counts as road.
     """
     is_sure = are_sure(roads)
     sure = _areas(roads, is_sure, found.grid, wider_m=0.0)

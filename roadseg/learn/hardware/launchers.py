@@ -1,7 +1,7 @@
-"""Launchers: start the command again on chosen cores, with chosen libraries, once or several times.
+"""Launchers: restart the command on chosen cores, with chosen libraries, in one process or several.
 
-The command replaces this process: itself, or PyTorch's run_cpu, or torchrun for several processes,
-by `quiet_launcher`. Nothing here imports torch: what is chosen here has to be chosen before.
+This process is replaced by the command or, with `quiet_launcher`, by PyTorch's run_cpu or torchrun.
+Nothing here imports torch, because cores and libraries have to be chosen before that.
 """
 
 import logging
@@ -38,14 +38,14 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """Options of starting the command; None is an option that is not given.
+    """Options for starting the command; None for an option that is not given.
 
     Attributes:
         launcher: "none", "pin" or "run_cpu", for one process; by default "pin".
-        ncores: physical cores to use; by default all that are there.
+        ncores: number of physical cores to use; by default all.
         nodes: NUMA nodes to use; by default all.
-        allocator: "tcmalloc", "jemalloc", "default" (glibc) or "auto": tcmalloc where it is found.
-        omp: OpenMP library: "intel", "gnu", or "auto": what torch brings.
+        allocator: "tcmalloc", "jemalloc", "default" (glibc) or "auto": tcmalloc if it is found.
+        omp: OpenMP library: "intel", "gnu", or "auto" for the one of torch.
         processes: number of processes that train together, which torchrun starts.
     """
 
@@ -59,24 +59,24 @@ class LaunchOptions:
 
 @dataclass(frozen=True)
 class Command:
-    """Command to run: words, variables that are set for them, CPUs that they are bound to first."""
+    """A command to run: its words, its environment variables, and the CPUs to bind it to first."""
 
     words: tuple[str, ...]
     variables: Mapping[str, str] = field(default_factory=dict)
     cpus: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        """Write it as a line for a shell."""
+        """Return it as a line for a shell."""
         bind = ["taskset", "-c", format_cpus(self.cpus)] if self.cpus else []
         variables = [f"{name}={value}" for name, value in self.variables.items()]
         return shlex.join([*bind, "env", *variables, *self.words])
 
 
 def launch(options: LaunchOptions, arguments: Sequence[str], *, start: bool = True) -> None:
-    """Replace this process by `roadseg` with these arguments, whose exit code it has then.
+    """Replace this process by `roadseg` with these arguments, and by its exit code.
 
     Return if no option is given, if this process was started by a launcher, or, without `start`,
-    once it is clear that it could be started.
+    after the options have been checked.
 
     Raises:
         ConfigError: if options contradict each other, or ask for more than the machine has.
@@ -112,13 +112,13 @@ def bind_to_share() -> None:
 
 
 def shares_of_cores(machine: Machine, processes: int) -> list[tuple[int, ...]]:
-    """Return the cores for each process, node after node; none if there are too few."""
+    """Return the cores of each process, NUMA node by NUMA node; none if there are too few."""
     cores = _choose_cores(LaunchOptions(), machine)
     return [share_of_cpus(cores, number, processes) for number in range(processes)]
 
 
 def share_of_cpus(cpus: Sequence[int], rank: int, processes: int) -> tuple[int, ...]:
-    """Return the part of the CPUs for one of several processes; those left over stay idle."""
+    """Return the share of the CPUs for one of several processes; a remainder stays idle."""
     size = len(cpus) // processes
     return tuple(cpus[rank * size : (rank + 1) * size])
 
@@ -132,8 +132,8 @@ def plan(
 ) -> Command:
     """Return the command that starts `roadseg` with these options, without running it.
 
-    Cores are taken node after node, so that they lie on as few NUMA nodes as possible. Memory is
-    bound to the same nodes if there are several, or some were asked for, and numactl can do it;
+    Cores are taken node by node, so that they are on as few NUMA nodes as possible. Memory is bound
+    to the same nodes if there are several, or if nodes were chosen, and numactl can do it;
     otherwise it is placed where it is first written, usually on the same nodes.
 
     Raises:
@@ -168,7 +168,7 @@ def plan(
 
 
 def _launcher(options: LaunchOptions) -> str:
-    """Return the launcher that is asked for, or that the other options imply."""
+    """Return the launcher that was chosen, or that the other options imply."""
     if options.processes is not None:
         if options.launcher is not None:
             raise ConfigError(
@@ -186,7 +186,7 @@ def _launcher(options: LaunchOptions) -> str:
 
 
 def _choose_cores(options: LaunchOptions, machine: Machine) -> tuple[int, ...]:
-    """Return one CPU of each core to use, node after node."""
+    """Return one CPU of each core to use, NUMA node by NUMA node."""
     missing = sorted(set(options.nodes) - set(machine.nodes))
     if missing:
         raise ConfigError(
@@ -207,7 +207,7 @@ def _choose_cores(options: LaunchOptions, machine: Machine) -> tuple[int, ...]:
 
 
 def _cores_text(usable: int, cores: Sequence[int], options: LaunchOptions, machine: Machine) -> str:
-    """Return how many cores there are and what limits them."""
+    """Return the number of cores, and what limits it, in words."""
     nodes = f" of NUMA nodes {format_cpus(options.nodes)}" if options.nodes else ""
     quota = f", CPU quota {machine.quota:g}" if usable < len(cores) else ""
     noun = "core" if usable == 1 else "cores"
@@ -217,7 +217,7 @@ def _cores_text(usable: int, cores: Sequence[int], options: LaunchOptions, machi
 def _library_variables(
     options: LaunchOptions, machine: Machine, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the variables for the allocator and for OpenMP, where they have to be set."""
+    """Return the variables that have to be set for the allocator and for OpenMP."""
     preset = environment.get("LD_PRELOAD", "")
     preload = _with_allocator(options, machine, preset.replace(":", " ").split())
     preload = _with_openmp(options, machine, preload)
@@ -268,9 +268,9 @@ def _bound_nodes(options: LaunchOptions, machine: Machine, cpus: Sequence[int]) 
 def _run_cpu(cpus: Sequence[int], bound: Sequence[int]) -> tuple[str, ...]:
     """Return the words of PyTorch's launcher before those of the program.
 
-    The number of cores takes all words up to the next option, so it must not come last. It gets
-    the cores that we have counted and the libraries that we have found: it knows neither affinity
-    nor quota, and no library with a version in its name. `-m` works for files only.
+    The list of cores takes all words up to the next option, so it must not come last. The launcher
+    gets the cores and libraries that were found here, because it ignores affinity and quota, and
+    does not find libraries with a version in their names. Its `-m` works for files only.
     """
     words = [*_QUIET, "torch.backends.xeon.run_cpu"]
     words += ["--ncores-per-instance", str(len(cpus)), "--ninstances", "1"]
@@ -279,6 +279,6 @@ def _run_cpu(cpus: Sequence[int], bound: Sequence[int]) -> tuple[str, ...]:
 
 
 def bind(cpus: Sequence[int]) -> None:
-    """Bind this process to CPUs, if there are any and the system can: macOS cannot."""
+    """Bind this process to CPUs, if there are any, and if the system supports it (not macOS)."""
     if cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cpus)

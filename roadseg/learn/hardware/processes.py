@@ -1,4 +1,4 @@
-"""Processes that a launcher has started: they end with it, and write lines that all have once."""
+"""Processes of a launcher: they end with it, and write lines that all of them have only once."""
 
 import hashlib
 import os
@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-LAUNCHED = "ROADSEG_LAUNCHED"  # Variable that says that no other launcher is to be started.
+LAUNCHED = "ROADSEG_LAUNCHED"  # Variable that keeps the command from starting a launcher again.
 INTERRUPTED = 128 + signal.SIGINT  # Exit code of a command that Ctrl-C ended, as shells give it.
 TERMINATED = 128 + signal.SIGTERM
 LAST_LINES: dict[object, str] = {
@@ -20,15 +20,15 @@ _LOOK_S = 1.0
 
 
 def launcher_id() -> int | None:
-    """Return the process id of roadseg's launcher, which tells how this process ended."""
+    """Return the process id of roadseg's launcher, which reports how this process ended."""
     text = os.environ.get(LAUNCHED, "")
     return int(text) if text.isdecimal() else None
 
 
 def end_with_launcher() -> None:
-    """Let this process and its children be killed once its launcher is gone.
+    """Let this process and its children be killed when its launcher has ended.
 
-    That is one of roadseg's, or else of torchrun; other processes are left alone.
+    The launcher is one of roadseg, or torchrun; without one, nothing is done.
     """
     launcher = launcher_id() or (os.getppid() if "LOCAL_RANK" in os.environ else None)
     if launcher is not None:

@@ -33,8 +33,10 @@ _started: list["SubprocessContext"] = []  # The processes, once they have starte
 def run(module: str) -> int:
     """Run the module of a launcher with the arguments of this process.
 
+    A signal is passed on to its processes; after a second one they are killed.
+
     Returns:
-        How its processes ended. A signal is passed on to them; after a second one they are killed.
+        The exit code of the processes, see `exit_code`.
     """
     for number in SIGNALS:  # Until torch handles them.
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
@@ -63,22 +65,22 @@ def run(module: str) -> int:
 
 
 def _end(number: int, _: FrameType | None) -> NoReturn:
-    """End before there are processes to wait for."""
+    """End this process on a signal before any process has been started."""
     code = _BY_SIGNAL + number
     os.write(2, LAST_LINES.get(code, "").encode())
     os._exit(code)
 
 
 def exit_code(ends: Sequence[int | None], *, received: int | None = None) -> int:
-    """Return how a launch ended, and say so if a process was killed.
+    """Return the exit code of a launch; write a line if a process was killed.
 
     Args:
-        ends: exit codes of the processes, below 0 if a signal ended one; None of one that runs.
+        ends: exit codes of the processes, below 0 if a signal ended one; None if it still runs.
         received: number of the signal that was passed on to them.
 
     Returns:
-        That of a failure; of processes that have lost their partners, or were terminated with them,
-        only if there is no other.
+        The exit code of a process that failed. One that lost its partners, or was terminated with
+        them, counts only if there is no other.
     """
     with_others = {PartnerError.exit_code, TERMINATED, -signal.SIGTERM}
     by_signal = None if received is None else _BY_SIGNAL + received
@@ -103,7 +105,7 @@ def _ends() -> list[int | None]:
 
 
 def _remember_processes() -> None:
-    """Keep what PyTorch starts, and let it wait for as long as a signal takes, but not a second."""
+    """Remember the processes of PyTorch, and let it wait for them after a first signal only."""
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.api import SubprocessContext
 

@@ -49,7 +49,7 @@ class _FromFolds(BaseModel):
 
 
 class _Known(BaseModel):
-    """Facts of every checkpoint, as far as some code relies on them."""
+    """Facts of every checkpoint on which code relies."""
 
     model_config = TOLERANT
 
@@ -175,14 +175,14 @@ def speed_bins_of(facts: Facts) -> SpeedBins:
 
 
 def threshold_of(checkpoints: Sequence[Facts], of_set: str = "") -> float | None:
-    """Return the threshold of networks that predict together: the mean of theirs.
+    """Return the threshold for the mean prediction of networks: the mean of their thresholds.
 
     Args:
-        of_set: name of the set of scenes that they predict; others than those of the training, and
-            none, have the threshold of all held-out scenes.
+        of_set: name of the set of the scenes to predict. Without a set, or for a set that was not
+            in the training, the threshold of all held-out scenes counts.
 
     Returns:
-        The mean; None if it was not measured for each of them.
+        The mean; None if the threshold of a network was not measured.
     """
     return mean_threshold(
         facts.get("thresholds", {}).get(of_set, facts.get("threshold")) for facts in checkpoints
@@ -190,7 +190,7 @@ def threshold_of(checkpoints: Sequence[Facts], of_set: str = "") -> float | None
 
 
 def mean_threshold(thresholds: Iterable[float | None]) -> float | None:
-    """Return the mean of thresholds to four digits; None if one of them is not known."""
+    """Return the mean of thresholds to four decimals; None if one of them is not known."""
     measured = list(thresholds)
     known = [threshold for threshold in measured if threshold is not None]
     return round(statistics.fmean(known), 4) if known == measured else None
@@ -199,15 +199,15 @@ def mean_threshold(thresholds: Iterable[float | None]) -> float | None:
 def read_weights_facts(path: Path) -> Facts:
     """Read the facts of a checkpoint without its tensors.
 
-    Keys that nobody relies on are kept as they are, whatever they are: a newer version may have
-    added them. One that means something else by a key writes another format.
+    Unknown keys are kept unchecked, because a newer version may have added them. A version that
+    changes the meaning of a key writes another format.
 
     Args:
         path: best.safetensors or last.safetensors of a training.
 
     Raises:
-        CheckpointError: if it is missing, damaged, not written by roadseg, or says what no
-            network can be.
+        CheckpointError: if the file is missing, damaged, not written by roadseg, or its facts are
+            impossible.
     """
     if not path.is_file():
         # A run folder holds those of its folds.

@@ -1,4 +1,4 @@
-"""Checkpoints: weights with the facts needed to use them, in one safetensors file. No pickle."""
+"""Checkpoints: weights with the facts that are needed to use them, in one safetensors file."""
 
 import json
 from collections.abc import Mapping
@@ -45,9 +45,9 @@ class Checkpoint:
     """A trained network, ready to predict on the CPU, with its facts.
 
     Attributes:
-        model: from normalised windows to logits, in evaluation mode.
+        model: network from normalised windows to logits, in evaluation mode.
         facts: architecture, encoder, in_channels, classes, bin_edges, bin_unit, scaling, epoch,
-            score, and what the caller of `train` adds: bands, gsd_m, resample_m, nodata, ...
+            score, and the facts of the `TrainingJob`: bands, gsd_m, resample_m, nodata, ...
     """
 
     model: nn.Module
@@ -55,12 +55,12 @@ class Checkpoint:
 
     @property
     def scaling(self) -> Scaling:
-        """Scaling of the bands to the bytes that this network was trained on."""
+        """Scaling of the bands to bytes, as in the training."""
         return Scaling.from_json(self.facts["scaling"])
 
     @property
     def bins(self) -> SpeedBins:
-        """Speed bins that its first logits stand for; one more logit is any road."""
+        """Speed bins of the first logits; the last logit is any road."""
         return speed_bins_of(self.facts)
 
 
@@ -70,13 +70,13 @@ def checkpoint_path(folder: Path, which: str) -> Path:
 
 
 def save_checkpoint(folder: Path, which: str, tensors: Tensors, facts: Mapping[str, Any]) -> None:
-    """Write a checkpoint so that a reader finds the old one or the new one, never a part.
+    """Write a checkpoint so that a reader finds the old or the new one, never a part.
 
-    The facts also go to `<which>.json`, for people; nothing reads them from there.
+    The facts are also written to `<which>.json` for people; roadseg does not read that file.
 
     Args:
         which: "best" or "last".
-        tensors: by name, the weights under "model."; copies on the CPU are written.
+        tensors: tensors by name, weights under "model."; they are copied to the CPU.
 
     Raises:
         OutputError: if it cannot be written (a full disk).
@@ -92,11 +92,11 @@ def save_checkpoint(folder: Path, which: str, tensors: Tensors, facts: Mapping[s
 
 
 def write_facts_beside(folder: Path) -> None:
-    """Write best.json again, from the file of the weights, if it is missing.
+    """Write best.json again, from best.safetensors, if it is missing.
 
     Raises:
-        CheckpointError: if that cannot be read.
-        OutputError: if it cannot be written.
+        CheckpointError: if best.safetensors cannot be read.
+        OutputError: if best.json cannot be written.
     """
     path = folder / "best.json"
     if not path.exists():
@@ -109,11 +109,11 @@ def named(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:
-    """Load the best weights of a training; the folder alone is enough, nothing else is read.
+    """Load the best weights of a training; no file outside of the folder is read.
 
     Raises:
-        CheckpointError: if it is missing, damaged, not written by roadseg, or its facts and its
-            weights do not fit together.
+        CheckpointError: if the checkpoint is missing, damaged, not written by roadseg, or its facts
+            and weights do not fit together.
     """
     path, facts = checkpoint_path(folder, "best"), read_checkpoint_facts(folder, "best")
     model = _build(path, facts)
@@ -137,17 +137,16 @@ def init_from(
 ) -> tuple[nn.Module, str]:
     """Return a network with the weights of another run, and what was loaded, in words.
 
-    Where its speed bins are others, only the last logit, any road, is taken; those of the bins
-    stay new.
+    If the speed bins differ, only the last logit, any road, is loaded; those of the bins stay new.
 
     Args:
-        folder: of a checkpoint, whose best is taken.
-        setting: that names the run, for errors.
+        folder: checkpoint folder, whose best weights are loaded.
+        setting: setting that names the run, for errors.
 
     Raises:
         ConfigError: if the folder is a file, or the other run has another architecture, encoder,
             decoder or number of bands.
-        CheckpointError: if there is no checkpoint of roadseg, or it is damaged.
+        CheckpointError: if there is no checkpoint of roadseg, or if it is damaged.
     """
     if folder.is_file():
         raise ConfigError(
@@ -172,10 +171,10 @@ def init_from(
 
 
 def misfit(tensors: Tensors, wanted: Tensors) -> str:
-    """Return why tensors cannot take the place of others, the first reason; empty if they can.
+    """Return the first reason why tensors do not fit a network; empty if they do.
 
     Args:
-        wanted: by name, as a network has them.
+        wanted: tensors of the network, by name.
     """
     if odd := sorted(tensors.keys() ^ wanted.keys()):
         relation = "found" if odd[0] in tensors else "found no"
@@ -187,7 +186,7 @@ def misfit(tensors: Tensors, wanted: Tensors) -> str:
 
 
 def is_sound(tensor: Tensor) -> bool:
-    """Return whether all values are numbers, none beyond what float32 can still square."""
+    """Return whether all values are numbers whose squares are finite in float32."""
     if not tensor.numel():
         return True
     least, most = (float(value) for value in tensor.detach().aminmax())
@@ -195,9 +194,9 @@ def is_sound(tensor: Tensor) -> bool:
 
 
 def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor]:
-    """Read the tensors whose names begin with a prefix, without it.
+    """Read the tensors whose names begin with a prefix; the prefix is removed.
 
-    Where the facts say that numbers are kept as float16, to take less room, they become float32.
+    Tensors that were stored as float16 to save space, according to the facts, become float32.
 
     Raises:
         CheckpointError: if they cannot be read.
@@ -218,7 +217,7 @@ def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor
 
 
 def _build(path: Path, facts: Facts) -> nn.Module:
-    """Build the network that facts speak of; its weights are still to be assigned."""
+    """Build the network that the facts describe; its weights have to be assigned."""
     if not knows_encoder(facts["encoder"]):
         raise CheckpointError(
             f"{path}: encoder {facts['encoder']!r} is not installed; restore the file that "
@@ -255,7 +254,7 @@ def _fault(tensor: Tensor, wanted: Tensor) -> str:
 
 
 def _saved_as(model: nn.Module, classes: int) -> Tensors:
-    """Return tensors such as those of a model, but for the number of its logits."""
+    """Return tensors with the shapes of a model, but with another number of logits."""
     own = {id(value) for value in last_layer(model).parameters()}
     return {
         name: value.new_empty((classes, *value.shape[1:])) if id(value) in own else value
@@ -264,7 +263,7 @@ def _saved_as(model: nn.Module, classes: int) -> Tensors:
 
 
 def _any_road_alone(model: nn.Module, saved: Tensors) -> dict[str, Tensor]:
-    """Return the last layer of a model with the saved weights of its last logit."""
+    """Return the tensors of the last layer of a model, with saved weights for its last logit."""
     own = {id(value) for value in last_layer(model).parameters()}
     mixed = {
         name: value.detach().clone() for name, value in model.named_parameters() if id(value) in own

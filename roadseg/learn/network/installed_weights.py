@@ -1,6 +1,6 @@
-"""Installed weights: the starter, and ImageNet weights of encoders in packages of pip.
+"""Installed weights: the starter, and ImageNet weights of encoders in pip packages.
 
-No code of these packages is run. Which weights a training begins with is decided here, too.
+No code of these packages is run. The first weights of a training are also chosen here.
 """
 
 import importlib.util
@@ -21,12 +21,12 @@ _BEST = "best.safetensors"
 
 @dataclass(frozen=True)
 class WeightPackage:
-    """A package of the index that holds the weights of one encoder.
+    """A pip package with the weights of one encoder.
 
     Attributes:
-        package: name of the package, which is that of its folder.
-        file: of the weights in this folder.
-        sha256: of the file, in hexadecimal digits.
+        package: name of the package and of its folder.
+        file: name of the file of weights in this folder.
+        sha256: digest of the file, in hexadecimal digits.
     """
 
     encoder: str
@@ -38,7 +38,7 @@ class WeightPackage:
         """Return the file of the weights, None if the package is not installed.
 
         Raises:
-            CheckpointError: if the package is installed, but its file is missing or another one.
+            CheckpointError: if the package is installed, but its file is missing or modified.
         """
         spec = importlib.util.find_spec(self.package)
         if spec is None or not spec.submodule_search_locations:
@@ -84,12 +84,12 @@ def starter_folder() -> Path:
 
 
 def checkpoint_folder(path: Path) -> Path:
-    """Return a checkpoint folder; `starter` always means that of roadseg, not one of that name."""
+    """Return a checkpoint folder; `starter` always means the starter, not a folder of that name."""
     return starter_folder() if str(path) == NAME else path
 
 
 def is_like_starter(options: TrainOptions, *, bands: int) -> bool:
-    """Return whether a network will have the form of the starter, but for its speed bins."""
+    """Return whether a network will have the architecture of the starter, except for speed bins."""
     facts = read_weights_facts(starter_folder() / _BEST)
     channels = options.decoder_channels and list(options.decoder_channels)
     form = {
@@ -102,14 +102,14 @@ def is_like_starter(options: TrainOptions, *, bands: int) -> bool:
 
 
 def names_file(encoder_weights: str) -> bool:
-    """Return whether encoder weights name a file or folder: by a slash, or a suffix of files."""
+    """Return whether encoder weights name a file or folder, by a slash or a suffix of files."""
     return "/" in encoder_weights or encoder_weights.endswith(_SUFFIXES)
 
 
 def first_weights(options: TrainOptions) -> dict[str, str]:
-    """Return the weights that training starts from, by the options that name them.
+    """Return the weights that a training starts from, by the options that name them.
 
-    Files count by their contents, wherever they lie; see `fingerprint`.
+    Files are represented by the fingerprints of their contents.
     """
     weights = options.encoder_weights
     is_file = weights is not None and names_file(weights)

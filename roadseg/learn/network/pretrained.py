@@ -47,8 +47,8 @@ def build_pretrained(spec: NetworkSpec, encoder_weights: str | None) -> tuple[nn
     """Build a network as `build_model` does, with encoder weights of a file, a package or the hub.
 
     "imagenet" is taken from an installed package (`installed_weights`), else from the cache of the
-    Hugging Face hub, else downloaded. "auto" is the same, but random weights where none of these
-    is to be had.
+    Hugging Face hub, else downloaded. "auto" is the same, but with random weights if the download
+    fails.
 
     Args:
         encoder_weights: "auto", a name, None, or a file or folder (see `names_file`,
@@ -88,10 +88,10 @@ def new_network(options: TrainOptions, *, bands: int, bins: SpeedBins) -> tuple[
     """Return the network of a training in its first weights, and where these come from.
 
     Args:
-        options: names of architecture and encoder, and the weights that they begin with: those
-            of the run `init`, else `encoder_weights`, else random ones. "starter" is the whole
-            starter network, and so is "auto" if the network has its form.
-        bins: speed bins that it will learn; one more logit is any road.
+        options: names of architecture and encoder, and of the first weights: those of the run
+            `init`, else `encoder_weights`, else random ones. "starter" is the whole starter
+            network, and so is "auto" if the network has its architecture.
+        bins: speed bins to learn; the last logit is any road.
 
     Raises:
         ConfigError, CheckpointError, RoadsegError: see `build_pretrained` and `init_from`.
@@ -110,10 +110,10 @@ def new_network(options: TrainOptions, *, bands: int, bins: SpeedBins) -> tuple[
 
 
 def check_weights(options: TrainOptions) -> None:
-    """Refuse a training that begins with named weights that are not to be had.
+    """Refuse a training whose first weights are not available.
 
     Raises:
-        RoadsegError: if so.
+        RoadsegError: if they are not available.
     """
     name = options.encoder_weights
     if options.init is None and name not in (None, AUTO, STARTER) and not names_file(name):
@@ -136,21 +136,20 @@ def log_first_weights(options: TrainOptions, origin: str) -> None:
 
 
 def load_encoder(encoder: nn.Module, path: Path, *, name: str) -> None:
-    """Load the weights of an encoder from a file; all of them must be there, and no other block.
+    """Load the weights of an encoder from a file, which must have exactly its blocks.
 
     The file is one of torchvision or timm (.pth, .bin or .safetensors), a checkpoint of roadseg,
     or the weights of a whole segmentation model. Its names may have any common beginning
-    ("module.", "backbone."); heads for classification are left aside. Weights for three bands
-    are spread over any other number: band i takes those of colour i modulo 3, and all are scaled
-    by 3 / bands; a single band takes their sum.
+    ("module.", "backbone."); heads for classification are ignored. Weights for three bands are
+    spread over any other number: band i takes those of colour i modulo 3, and all are scaled by
+    3 / bands; a single band takes their sum.
 
     Source: the spreading is that of segmentation-models (patch_first_conv).
 
     Args:
-        encoder: of a network of segmentation-models; changed in place.
-        path: the file, or a folder that holds best.safetensors, model.safetensors or
-            pytorch_model.bin.
-        name: of the encoder, for errors.
+        encoder: encoder of a network of segmentation-models; changed in place.
+        path: the file, or a folder with best.safetensors, model.safetensors or pytorch_model.bin.
+        name: name of the encoder, for errors.
 
     Raises:
         CheckpointError: if the file is missing, damaged, holds more than tensors, or does not
@@ -161,11 +160,11 @@ def load_encoder(encoder: nn.Module, path: Path, *, name: str) -> None:
 
 
 def _named_by_order(tensors: Tensors, encoder: nn.Module) -> dict[str, Tensor]:
-    """Return tensors under the names that an encoder has for them.
+    """Return tensors with the names that they have in an encoder.
 
-    The packages name their tensors in another way than timm, but keep them in the same order. What
-    comes after the last tensor of the encoder is its head for classification. That shapes agree
-    too is checked where the tensors are taken over.
+    The packages name their tensors differently from timm, but have them in the same order. Tensors
+    after the last one of the encoder are its head for classification. Shapes are checked by
+    `_take_over`.
     """
     names = [name for name in encoder.state_dict() if not name.endswith(_COUNTER)]
     values = [value for name, value in tensors.items() if not name.endswith(_COUNTER)]
@@ -279,7 +278,7 @@ def _spread(weights: Tensor, wanted: Tensor) -> Tensor:
 
 
 def _lacking(wanted: Tensors, fitting: Tensors) -> str:
-    """Return which weights are missing or have another shape, "" if none."""
+    """Return which weights are missing or have another shape; empty if none."""
     reasons = [
         f"{key} {tuple(fitting[key].shape)} instead of {tuple(value.shape)}"
         if key in fitting
@@ -291,7 +290,7 @@ def _lacking(wanted: Tensors, fitting: Tensors) -> str:
 
 
 def _surplus(wanted: set[str], names: set[str]) -> str:
-    """Return the additional blocks of a deeper encoder in the same lists, "" if none."""
+    """Return the additional blocks of a deeper encoder in the same lists; empty if none."""
     lists = {_list_of(key) for key in wanted} - {""}
     more = sorted(
         key for key in names - wanted if key.endswith("weight") and _list_of(key) in lists
