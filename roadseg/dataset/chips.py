@@ -55,11 +55,11 @@ class SceneRecord:
     Attributes:
         labels: the vector file or raster mask with its roads.
         gsd_m: ground size of a pixel along a row and along a column, metres.
-        set: name of the set of imagery.sets that it belongs to; empty where a run has no sets.
+        set: name of its set in imagery.sets; empty without sets.
         shift_m: metres east and north by which its labels were moved.
         area: vector files with polygons in which its labels are complete; empty for everywhere.
-        window: part of the image that is the scene; None for all of it. Windows of chips and the
-            rasters of the scene are relative to it.
+        window: part of the image that is the scene; None for all of it. Windows of chips, and the
+            rasters of the scene, begin at its first pixel.
     """
 
     __pydantic_config__ = STRICT
@@ -84,7 +84,7 @@ class ChipRecord:
     """A window of a scene, the unit that is assigned to folds.
 
     Attributes:
-        name: the scene's name and, where it was cut, the chip's row and column of pixels.
+        name: name of the scene and, if it was cut into chips, first row and column of the chip.
         window: row, col, height, width in pixels of the scene.
         corners_m: x and y of its four corners in the metric CRS `zone`, in order around it.
         zone: EPSG number of that CRS; `NO_ZONE` for a scene without georeference, whose metres
@@ -109,7 +109,10 @@ class ChipList:
     """All scenes and chips of a run, and the speed bins of their masks.
 
     Attributes:
-        folder: where the list lay when it was written; empty once it is read.
+        scenes: all scenes of the run.
+        chips: all chips of these scenes.
+        bins: speed bins of the masks.
+        folder: folder of the file when it was written; empty after reading.
     """
 
     __pydantic_config__ = STRICT
@@ -136,7 +139,7 @@ class ChipList:
 def write_chips(
     path: Path, scenes: Sequence[SceneRecord], chips: Sequence[ChipRecord], bins: SpeedBins
 ) -> None:
-    """Write the list of scenes and chips, and its folder, in case it moves with the images."""
+    """Write the list, with its folder, so that images that move with it are found again."""
     records = [
         asdict(s)
         | {k: str(getattr(s, k)) for k in ("image", "labels")}
@@ -153,11 +156,11 @@ def write_chips(
 
 
 def read_chips(path: Path) -> ChipList:
-    """Read the list of scenes and chips, with the present paths of images that moved with it.
+    """Read the list of scenes and chips; paths are updated if images have moved with it.
 
     Raises:
         MissingInputError: if there is no such file.
-        DataError: if the file is not what `write_chips` writes, or its names do not agree.
+        DataError: if `write_chips` did not write the file, or its names are inconsistent.
     """
     advice = "run `roadseg prepare --force`"
     listed = read_strict(require(path, made_by="prepare"), ChipList, advice=advice)

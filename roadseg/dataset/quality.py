@@ -61,7 +61,8 @@ class SetFigures:
     Attributes:
         road_km: length of the lines inside the scenes.
         road_share: share of the pixels with data that are road.
-        remaining_m: as in `PrepareSummary`, of this set alone, and so is `moved_m`.
+        remaining_m: as in `PrepareSummary`, for this set alone.
+        moved_m: as in `PrepareSummary`, for this set alone.
     """
 
     scenes: int
@@ -83,22 +84,22 @@ class PrepareSummary:
     """The summary of prepare: its inputs and its outputs.
 
     Attributes:
-        chips: cut from them, except those without data.
+        chips: number of chips with data.
         gsd_m: mean ground size of a pixel.
         nodata_share: share of the pixels that have no data.
         road_share: share of the other pixels that are road.
         road_km: length of the lines inside the scenes.
-        roads_by_speed_source: roads on the scenes by the key that gave their speed.
-        schemes: label files by what their attributes mean.
-        label_keys: attributes of the label files, with the number of files that have them.
-        dropped: labels left out, by reason.
-        moved: rule by which labels were moved before: none, given, set or scene.
+        roads_by_speed_source: number of roads on the scenes, by the source of their speed.
+        schemes: number of label files, by the scheme of their attributes.
+        label_keys: number of label files with each attribute.
+        dropped: number of labels left out, by reason.
+        moved: rule by which labels were moved: none, given, set or scene.
         moved_m: metres east and north by which they were moved, the median over the scenes.
         moved_range_m: shortest and longest of these moves, metres.
-        sets: figures of each set by name; empty where a run has no sets.
-        outside: images that lie outside of the area to work in, left out.
-        remaining_m: metres east and north that would still align the labels with the images; None
-            if they cannot be measured, empty in records of earlier versions.
+        sets: figures of each set by name; empty without sets.
+        outside: number of images left out because they lie outside of the area to work in.
+        remaining_m: further shift, metres east and north, that would align the labels with the
+            images; None if it cannot be measured, empty in records of earlier versions.
         remaining_by_scene_m: the same for each example in which it can be measured.
     """
 
@@ -130,14 +131,14 @@ class PrepareSummary:
 
     @property
     def shifted_by_key(self) -> "dict[str, SetFigures | PrepareSummary]":
-        """The sets, or the whole, with a known shift of labels, by the key that corrects it."""
+        """Figures of the sets, or of all scenes, by the setting that corrects a measured shift."""
         every: dict[str, SetFigures | PrepareSummary] = {
             f"imagery.sets.{name}.labels.shift": of for name, of in self.sets.items()
         } or {"labels.shift": self}
         return {key: of for key, of in every.items() if of.remaining_m}
 
     def __str__(self) -> str:
-        """Return it as a table."""
+        """Return the summary as a table."""
         rows = {
             "scenes": f"{self.scenes} with {count(self.bands, 'band')} of "
             f"{' and '.join(self.dtypes)}, pixels of {self.gsd_m:.2f} m; "
@@ -175,7 +176,7 @@ class PrepareSummary:
         return "; ".join(text for text, there in parts.items() if there)
 
     def _moved_text(self) -> str:
-        """Return how far labels were moved; nothing if they were not to be moved."""
+        """Return how far labels were moved, in words; empty if the rule is "none"."""
         if self.moved == "none":
             return ""
         text = f"{_on_map(*self.moved_m)} ({self.moved})"
@@ -186,7 +187,7 @@ class PrepareSummary:
 
 
 def _road_text(km: float, share: float) -> str:
-    """Return the length of the roads, which only lines have, and their share of the pixels."""
+    """Return the length of road lines, and the share of road pixels, in words."""
     return (f"{road_text(km)}, " if km else "") + f"{share:.2%} of the pixels"
 
 
@@ -203,7 +204,7 @@ class ExampleTask:
 
 
 def choose_examples(scenes: Sequence[SceneSummary]) -> list[ChipRecord]:
-    """Choose scenes evenly among those with roads, and of each the chip with most road."""
+    """Choose scenes evenly from those with roads, and in each the chip with most road."""
     best = [
         max(scene.chips, key=lambda chip: chip.road_share * chip.window.height * chip.window.width)
         for scene in scenes
@@ -248,9 +249,9 @@ def summarise(
     """Add up the figures of all scenes.
 
     Args:
-        failed: why each of the other scenes was skipped.
-        shifts: how far the labels of examples are off, by the name of the scene.
-        set_of: name of the set of each scene by name, empty where there are no sets.
+        failed: reasons why other scenes were skipped, by name.
+        shifts: shifts of the labels of examples, by the name of the scene.
+        set_of: name of the set of each scene, by name; an empty name without sets.
     """
     bins = options.bins
     # A label file that several scenes share counts once.
@@ -312,14 +313,14 @@ def _figures(scenes: Sequence[SceneSummary], shifts: Mapping[str, Shift]) -> Set
 
 
 def _pixels(scenes: Sequence[SceneSummary]) -> tuple[Counter[str], float, float]:
-    """Return the pixels of each value, the pixels with data, and the share of road in these."""
+    """Return the number of pixels of each value and of valid pixels, and their share of road."""
     pixels = _sum(scene.pixels for scene in scenes)
     valid = pixels.total() - pixels[str(IGNORE)]
     return pixels, valid, round(1 - pixels[str(BACKGROUND)] / max(valid, 1), 6)
 
 
 def shift_text(remaining_m: Sequence[float] | None) -> str:
-    """Return how far labels are off, in words; `remaining_m` is as in `PrepareSummary`."""
+    """Return the shift of labels in words; `remaining_m` is as in `PrepareSummary`."""
     if not remaining_m:
         return "cannot be measured on these images" if remaining_m is None else ""
     off = math.hypot(*remaining_m)

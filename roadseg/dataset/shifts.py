@@ -1,4 +1,4 @@
-"""Shifts: how far road labels lie off the image, and by how much those of each scene are moved."""
+"""Shifts of road labels against the image: estimate them, and choose how far to move labels."""
 
 import math
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ Axis = tuple[float, float]
 
 @dataclass(frozen=True)
 class Shift:
-    """The way that labels have to be moved to lie on the roads of the image.
+    """The displacement that moves labels onto the roads of the image.
 
     `estimate_shift` returns it in the frame of the image, `to_map` in that of the map.
 
@@ -152,14 +152,14 @@ def combine_shifts(shifts: Sequence[Shift]) -> Shift | None:
 
 
 def _draws(blocks: int) -> Floats32:
-    """Return how often each block is in the scene, then in each bootstrap sample of it."""
+    """Return how often each block counts: once in the scene, then in each bootstrap sample."""
     rng = np.random.default_rng(0)
     drawn = rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=_DRAWS)
     return np.concatenate([np.ones((1, blocks)), drawn]).astype(np.float32)
 
 
 def _only_across(view: View) -> Axis | None:
-    """Return the direction across the roads, a unit vector, if they all run one way."""
+    """Return the direction across the roads, a unit vector, if all are parallel; else None."""
     near = view.stays_inside & (np.abs(view.away_m) < max(view.pixel_m))
     normals = np.stack([part[near] for part in view.normal])
     shares, axes = np.linalg.eigh(normals @ normals.T)
@@ -178,14 +178,14 @@ def _visible_axes(shift: Shift) -> Floats:
 
 
 def find_shifts(tasks: Sequence[SceneTask], *, workers: int) -> dict[str, LabelShift]:
-    """Find how far to move the labels of each scene, by the rule of `labels.shift`.
+    """Return how far to move the labels of each scene, by the rule of `labels.shift`.
 
     "set" is the median of the shifts of up to 96 scenes, each estimated on up to 3 windows; 0 if it
     cannot be measured. "scene" adds the remaining shift of the scene, up to 5 m, times a weight
     that rises from 0 at confidence `SURE` to 1 at confidence 1.
 
     Args:
-        tasks: of the scenes, all with the same `label_options`.
+        tasks: tasks of the scenes, all with the same `label_options`.
 
     Returns:
         Metres east and north, by the name of the scene.
@@ -213,7 +213,7 @@ def shrunk(shift: Shift) -> Shift:
 
 
 def _moved_on(start: LabelShift, further: Shift) -> LabelShift:
-    """Add a shift, rounded to a decimetre, so that tiny changes do not make new masks."""
+    """Add a further shift, and round to decimetres, so that tiny changes do not make new masks."""
     return round(start[0] + further.x_m, 1), round(start[1] - further.y_m, 1)
 
 
@@ -228,10 +228,10 @@ def _scene_shifts(tasks: Sequence[SceneTask], reach_m: float, workers: int) -> l
 
 
 def scene_shift(task: SceneTask, *, reach_m: float) -> Shift:
-    """Estimate by how much the labels of a scene still lie off: x to the east, y to the south.
+    """Estimate the remaining shift of the labels of a scene: x to the east, y to the south.
 
     Args:
-        task: the scene, whose `shift_m` its labels have been moved by already.
+        task: the scene; its labels are moved by `shift_m` first.
 
     Raises:
         DataError: if image or labels cannot be used.
@@ -258,7 +258,7 @@ def _window_shift(facts: RasterFacts, window: Window, mask: Bytes, reach_m: floa
 
 
 def to_map(shift: Shift, grid: Grid) -> Shift:
-    """Return a shift along rows and columns as one to the east and to the south."""
+    """Convert a shift along rows and columns to one to the east and to the south."""
     east, north = grid.to_east_north(shift.x_m, shift.y_m)
     along = shift.along_deg
     if along is not None:

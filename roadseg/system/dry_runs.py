@@ -1,4 +1,4 @@
-"""Dry runs: what a stage would write and how long it would take, without running it."""
+"""Dry runs: what a stage would write, and how long it would take."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +10,16 @@ UNKNOWN = "unknown: no earlier run"
 
 @dataclass(frozen=True)
 class Plan:
-    """The dry run of a stage: the work that it would do.
+    """The dry run of a stage.
 
     Attributes:
-        runs: whether it would do anything.
-        writes: paths of files and folders.
-        renews: whether what it makes may differ from what was there, so that later stages run too.
-        seconds: that it will take; None if unknown.
-        memory_mb: that the largest process will take; None if unknown.
-        based_on: where these two come from.
+        runs: whether the stage would run.
+        why: reason why it would run or not.
+        writes: paths of files and folders that it would write.
+        seconds: estimated duration; None if unknown.
+        memory_mb: estimated peak memory of a process; None if unknown.
+        based_on: origin of these two estimates.
+        renews: whether its outputs may differ from the earlier ones, so that later stages run too.
     """
 
     stage: str
@@ -66,6 +67,6 @@ class Plans:
 
 
 def _near(path: str) -> str:
-    """Return a path from here, if it lies here."""
+    """Return a path relative to the working folder if it is inside."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

@@ -1,4 +1,4 @@
-"""The machine: CPUs, memory and libraries that it gives this process."""
+"""The machine: CPUs, memory and libraries that are available to this process."""
 
 import math
 import os
@@ -29,15 +29,15 @@ class Machine:
     """Resources of the machine that this process may use.
 
     Attributes:
-        model: what the maker calls the CPU.
+        model: name of the CPU.
         cpus: numbers of the logical CPUs that this process may run on.
-        cores: one of them for each physical core.
-        nodes: CPUs of every NUMA node that has one of `cpus`; one node where Linux tells of none.
-        quota: CPU time that the control group allows, in cores; None if it sets no limit.
+        cores: one of these CPUs for each physical core.
+        nodes: CPUs of every NUMA node with one of `cpus`; a single node if Linux knows of none.
+        quota: CPU time that the control group allows, in cores; None without a limit.
         memory_bytes: memory of the machine; None if it cannot be read.
-        memory_limit_bytes: what the control group allows of it; None if it sets no limit.
-        libraries: files of tcmalloc, jemalloc and iomp5 (Intel's OpenMP), of those that are found.
-        unbound: why numactl cannot bind memory to a node; empty if it can.
+        memory_limit_bytes: memory that the control group allows; None without a limit.
+        libraries: files of tcmalloc, jemalloc and iomp5 (Intel's OpenMP) that were found, by name.
+        unbound: reason why numactl cannot bind memory to a node; empty if it can.
     """
 
     model: str
@@ -58,11 +58,11 @@ class Machine:
 
 
 def read_machine(root: Path = _ROOT, *, affinity: Collection[int] | None = None) -> Machine:
-    """Read what the machine gives this process; some of it can be read on Linux only.
+    """Read the resources that are available to this process; some can be read on Linux only.
 
     Args:
-        root: folder in which /proc, /sys and libraries lie.
-        affinity: numbers of the logical CPUs to count; by default those of this process.
+        root: folder that contains proc, sys and libraries.
+        affinity: numbers of the logical CPUs to use; by default those of this process.
     """
     cpus = tuple(sorted(_affinity() if affinity is None else affinity))
     nodes = _nodes(root, cpus)
@@ -81,13 +81,13 @@ def read_machine(root: Path = _ROOT, *, affinity: Collection[int] | None = None)
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:
-    """Read numbers and ranges as Linux writes them: "0-2,8" is (0, 1, 2, 8)."""
+    """Parse numbers and ranges as Linux writes them: "0-2,8" is (0, 1, 2, 8)."""
     ranges = [part.partition("-") for part in text.strip().split(",") if part]
     return tuple(n for first, _, last in ranges for n in range(int(first), int(last or first) + 1))
 
 
 def format_cpus(cpus: Iterable[int]) -> str:
-    """Write numbers with ranges where they follow each other: (0, 1, 2, 8) is "0-2,8"."""
+    """Write numbers, with ranges for successive ones: (0, 1, 2, 8) is "0-2,8"."""
     ranges: list[list[int]] = []
     for cpu in sorted(cpus):
         if ranges and cpu == ranges[-1][-1] + 1:
@@ -104,7 +104,7 @@ def _affinity() -> Collection[int]:
 
 
 def _text(path: Path) -> str:
-    """Return the text of a file of the kernel; empty if there is none, or we may not read it."""
+    """Return the text of a file of the kernel; empty if it is missing, or may not be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -117,7 +117,7 @@ def _cpu_model(root: Path) -> str:
 
 
 def _cores(root: Path, cpus: Iterable[int]) -> tuple[int, ...]:
-    """Return the first CPU of each physical core; all CPUs where Linux does not tell of cores."""
+    """Return the first CPU of each physical core; all CPUs if Linux does not know the cores."""
     first: dict[object, int] = {}
     for cpu in cpus:
         folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
@@ -128,7 +128,7 @@ def _cores(root: Path, cpus: Iterable[int]) -> tuple[int, ...]:
 
 
 def _nodes(root: Path, cpus: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
-    """Return the CPUs of each NUMA node, without the nodes on which none of `cpus` is."""
+    """Return the CPUs of each NUMA node, without nodes that have none of `cpus`."""
     folders = (root / "sys/devices/system/node").glob("node[0-9]*")
     all_nodes = {int(folder.name[4:]): parse_cpus(_text(folder / "cpulist")) for folder in folders}
     nodes = {n: of_node for n, of_node in sorted(all_nodes.items()) if set(of_node) & set(cpus)}
@@ -136,7 +136,7 @@ def _nodes(root: Path, cpus: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    """Yield the limits of CPU time, in cores, of the control groups that this process is in."""
+    """Yield the limits of CPU time, in cores, of the control groups of this process."""
     for folder in _groups(root, "cpu"):
         quota, _, period = _text(folder / "cpu.max").partition(" ")
         # Version 2 of control groups has both numbers in one file, version 1 in two.
@@ -148,7 +148,7 @@ def _quotas(root: Path) -> Iterator[float]:
 
 
 def _memory_limits(root: Path, memory_bytes: int | None) -> Iterator[int]:
-    """Yield the limits of memory of the control groups; version 1 says none by a huge number."""
+    """Yield the memory limits of the control groups; without a limit, version 1 has a huge one."""
     for folder in _groups(root, "memory"):
         limit = _text(folder / "memory.max") or _text(folder / "memory.limit_in_bytes")
         if limit.isdecimal() and int(limit) < (memory_bytes or math.inf):
@@ -158,7 +158,7 @@ def _memory_limits(root: Path, memory_bytes: int | None) -> Iterator[int]:
 def _groups(root: Path, controller: str) -> Iterator[Path]:
     """Yield the folders of this process's control groups for a controller, up to the root.
 
-    A container may show a path that is not mounted in it; its limits then lie at the root.
+    In a container, the path may not be mounted; its limits are then at the root.
     """
     base = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
@@ -186,10 +186,7 @@ def _memory_bytes(root: Path) -> int | None:
 
 
 def peak_memory_mb() -> float | None:
-    """Return the peak memory of this process or one of its children, MB.
-
-    None where the system does not tell.
-    """
+    """Return the peak memory of this process or one of its children, MB; None if not known."""
     if sys.platform != "linux":
         return None
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -198,9 +195,9 @@ def peak_memory_mb() -> float | None:
 
 
 def _libraries(root: Path) -> dict[str, Path]:
-    """Find the libraries, with or without a version in the name.
+    """Find the libraries, with or without a version in their names.
 
-    The path is that of the file itself: launchers drop from LD_PRELOAD what they know by name.
+    Links are resolved, because launchers remove libraries that they know by name from LD_PRELOAD.
     """
     folders = [_inside(root, folder) for folder in _library_folders()]
     paths_of = {
@@ -224,7 +221,7 @@ def _inside(root: Path, folder: str) -> Path:
 
 
 def _unbound(root: Path, nodes: Mapping[int, tuple[int, ...]]) -> str:
-    """Try to bind memory with numactl; return why it fails, empty if it does not."""
+    """Try to bind memory with numactl; return why it fails, or an empty text."""
     folders = os.pathsep.join(str(_inside(root, folder)) for folder in os.get_exec_path())
     numactl = shutil.which("numactl", path=folders)
     if numactl is None:

@@ -1,4 +1,4 @@
-"""JSON records, written whole and read back, and the keys and versions in them."""
+"""JSON records: write and read them; keys and versions in them."""
 
 import hashlib
 import json
@@ -60,7 +60,7 @@ def key_of(settings: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
     """Return a short digest of settings and inputs: equal keys mean equal outputs.
 
     Args:
-        inputs: what tells the contents of each input, by a name that stays when files move.
+        inputs: fingerprint of each input, by a name that does not change when files move.
     """
     # Sorted keys make the digest independent of the order in which settings are declared.
     text = json.dumps([settings, inputs], sort_keys=True, default=str)
@@ -72,14 +72,13 @@ def known_settings(
 ) -> dict[str, Any]:
     """Return settings as an earlier version would have written them.
 
-    Settings that it did not know, and nobody has changed, are left out. Those that only it knew are
-    added if they had the value that is fixed now.
+    New settings with their defaults are left out. Retired settings of the earlier version are added
+    if they had the value that is fixed now.
 
     Args:
         settings: JSON values by name; a section is a dictionary of such values.
-        earlier: those that the earlier version knew.
-        defaults: of settings, which make no difference to a version that does not know them, and
-            the fixed values of retired ones.
+        earlier: settings of the earlier version.
+        defaults: defaults of settings, and the fixed values of retired ones.
     """
     retired = {
         name: value
@@ -96,14 +95,14 @@ def known_settings(
 
 
 def is_fixed(value: object, fixed: object) -> bool:
-    """Return whether a JSON value is the fixed one of a retired setting, or a part of a section."""
+    """Return whether a retired setting, or all of a section, has its fixed value."""
     if isinstance(value, dict) and isinstance(fixed, dict):
         return all(name in fixed and is_fixed(value[name], fixed[name]) for name in value)
     return value == fixed
 
 
 def by_dotted_key(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the values of a record and of those inside it by dotted keys, after a prefix."""
+    """Return the values of nested records by dotted keys, after a prefix."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         is_section = isinstance(value, dict) and value
@@ -113,7 +112,7 @@ def by_dotted_key(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that decide about results."""
+    """Return the versions of Python and of the libraries on which results depend."""
     of_packages = {name: installed_version(name) or "not installed" for name in _VERSIONS_OF}
     return {"python": platform.python_version()} | of_packages
 

@@ -1,9 +1,9 @@
-"""Schemas: what a JSON file may say, value by value; anything else is refused in one line.
+"""Schemas of JSON files; other contents are refused with an error of one line.
 
-A dataclass or model with the config `STRICT` is the schema of its file. Numbers are numbers (no
-text, no true, no NaN, none without a limit), and unknown keys are refused, as a file that has
-them was not written by this version. Facts that travel between versions use `TOLERANT`: a newer
-version may add to them, and says so by another format where it changes what they mean.
+A dataclass or model with the config `STRICT` is the schema of its file. Numbers must be numbers
+(no text, no true, no NaN) within limits, and unknown keys are refused, because this version has
+not written them. Facts that are exchanged between versions use `TOLERANT`: a newer version may add
+keys, and uses another format if it changes the meaning of a key.
 """
 
 import json
@@ -65,10 +65,10 @@ def read_strict(path: Path, schema: type[T], *, advice: str) -> T:
 
     Args:
         schema: a dataclass, a model, or a type such as `dict[str, int]`.
-        advice: what to do if it is another.
+        advice: what to do if the file does not fit the schema, for the error.
 
     Raises:
-        DataError: if it is no JSON, or a value is missing or is not what it should be.
+        DataError: if the file is no JSON, or a value is missing or invalid.
     """
     try:
         return check(read_json(path), schema)
@@ -79,10 +79,10 @@ def read_strict(path: Path, schema: type[T], *, advice: str) -> T:
 
 
 def check(values: Any, schema: type[T]) -> T:  # noqa: ANN401 - whatever a file contains
-    """Return the values of a JSON file as its schema knows them.
+    """Convert the values of a JSON file to the types of its schema.
 
     Raises:
-        ValueError: that names the first keys, what was expected and what was found, in one line.
+        ValueError: with the first faults in one line: key, what was expected and what was found.
     """
     try:
         # Strict JSON takes a list for a tuple and a text for a path; strict Python would not.
@@ -96,11 +96,11 @@ def check(values: Any, schema: type[T]) -> T:  # noqa: ANN401 - whatever a file 
 def first_faults(
     error: ValidationError, describe: Callable[[dict[str, Any]], str], *, most: int
 ) -> str:
-    """Return the first faults in one line, and how many more there are.
+    """Return the first faults in one line, and the number of others.
 
     Args:
-        describe: returns what one fault is, given as pydantic's dictionary.
-        most: faults that are described one by one.
+        describe: function from one of pydantic's faults to its description.
+        most: largest number of faults to describe.
     """
     faults = error.errors(include_url=False)
     # A list with a wrong item counts as too short as well, which explains nothing.

@@ -1,4 +1,4 @@
-"""The run folder: the only place that knows what each stage's files are called."""
+"""The run folder: the names of the files of all stages, which are defined only here."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,20 +6,21 @@ from typing import Literal
 
 from roadseg.errors import DataError, MissingInputError
 
-Fold = int | Literal["all"]  # That a network held out; "all" is one trained on all of them.
-FoldOrEach = int | Literal["each"]  # In a prediction: one fold, or each by the network of its own.
+Fold = int | Literal["all"]  # Fold that a network held out; "all" if it was trained on all folds.
+# Fold whose network predicts; "each" if every chip is predicted by the network that held it out.
+FoldOrEach = int | Literal["each"]
 AnyFold = Fold | FoldOrEach
 ROAD_NETWORK, SUBMISSION = "network", "submission"  # Names of the graphs of all scenes.
 EDITS = "edits"  # Name of the edits of a review, which lie beside the graphs of a flat folder.
-ADAPTED = "adapted"  # Folder of the network that a map has taught, and the `model` of its roads.
-PACKAGE = "roadseg"  # Name of all vectors of a run in one file, which lies there as well.
+ADAPTED = "adapted"  # Folder of the network adapted to a map, and the `model` of its roads.
+PACKAGE = "roadseg"  # Name of the file with all vectors of a run, in the run folder.
 
 # The stages of a run in their order; each leaves a record under its name.
 STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate", "report")
 
 
-class _In:
-    """A file or folder of a name in the run folder."""
+class _InRun:
+    """A file or folder in the run folder, as an attribute of `Workspace`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -30,42 +31,43 @@ class _In:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Names of the files in one run folder. Makes names, touches no files.
+    """Names of the files in one run folder; no file is read or written.
 
     Names of scenes that lead out of the folder are refused with a DataError.
 
     Attributes:
-        is_flat: whether graphs and probabilities lie in it as `--output` of graph and predict
-            leaves them, without folders of their own.
+        root: the run folder.
+        is_flat: whether graphs and probabilities are directly in it, as in an `--output` folder of
+            graph and predict.
     """
 
     root: Path
     is_flat: bool = False
 
-    # Each with the stage or command that makes it, and those that read it.
-    sources = _In("sources")  # Fetched images and labels: map -> prepare, predict.
-    chips = _In("chips.json")  # List of chips: prepare -> split, train, predict, evaluate.
-    scaling = _In("scaling.json")  # Scaling of the bands to uint8: prepare -> train.
-    quality = _In("quality")  # Sheets with labels over images: prepare -> the user.
-    masks = _In("masks")  # Prepare -> train, evaluate.
-    pseudo_labels = _In("pseudo_labels")  # Masks of certain roads: map -> prepare.
-    folds = _In("folds.json")  # Fold of every chip: split -> train, predict, evaluate.
-    fold_layer = _In("folds.gpkg")  # Footprint and fold of every chip: split -> the user.
-    evaluation = _In("evaluation.csv")  # Metrics of every chip: evaluate -> the user.
-    reliability = _In("reliability.png")  # Reliability of the edges: evaluate -> the user.
-    pictures = _In("pictures")  # Pictures of evaluated scenes: evaluate -> the user.
-    edits = _In(f"{EDITS}.gpkg")  # What people decided and drew: review -> review, the user.
-    report = _In("report.html")  # Page that shows the run: report -> the user.
-    report_pdf = _In("report.pdf")  # The same on one sheet of A4: report -> the user.
-    qgis_project = _In("roadseg.qgz")  # All layers of the run: report -> the user.
-    package = _In(f"{PACKAGE}.gpkg")  # All vectors of the run in one file: report -> the user.
+    # Each with the stage or command that writes it -> those that read it.
+    sources = _InRun("sources")  # Fetched images and labels: map -> prepare, predict.
+    chips = _InRun("chips.json")  # List of chips: prepare -> split, train, predict, evaluate.
+    scaling = _InRun("scaling.json")  # Scaling of the bands to uint8: prepare -> train.
+    quality = _InRun("quality")  # Sheets with labels over images: prepare -> the user.
+    masks = _InRun("masks")  # Prepare -> train, evaluate.
+    pseudo_labels = _InRun("pseudo_labels")  # Masks of certain roads: map -> prepare.
+    folds = _InRun("folds.json")  # Fold of every chip: split -> train, predict, evaluate.
+    fold_layer = _InRun("folds.gpkg")  # Footprint and fold of every chip: split -> the user.
+    evaluation = _InRun("evaluation.csv")  # Metrics of every chip: evaluate -> the user.
+    reliability = _InRun("reliability.png")  # Reliability of the edges: evaluate -> the user.
+    pictures = _InRun("pictures")  # Pictures of evaluated scenes: evaluate -> the user.
+    edits = _InRun(f"{EDITS}.gpkg")  # Decisions and drawn roads: review -> review, the user.
+    report = _InRun("report.html")  # Page that shows the run: report -> the user.
+    report_pdf = _InRun("report.pdf")  # The same on one sheet of A4: report -> the user.
+    qgis_project = _InRun("roadseg.qgz")  # All layers of the run: report -> the user.
+    package = _InRun(f"{PACKAGE}.gpkg")  # All vectors of the run in one file: report -> the user.
 
     def record(self, stage: str) -> Path:
-        """Return the path of the record of a stage: what it was made from, and its summary."""
+        """Return the path of the record of a stage, with its inputs and its summary."""
         return self.root / f"{stage}.json"
 
     def train_record(self, fold: Fold) -> Path:
-        """Return the path of the record of the training of one fold, or on all."""
+        """Return the path of the record of the training with a fold held out, or on all folds."""
         return self.checkpoint(fold) / "train.json"
 
     def mask(self, scene: str) -> Path:
@@ -77,7 +79,7 @@ class Workspace:
         return self.masks / f"{_inside(scene)}.json"
 
     def checkpoint(self, fold: Fold) -> Path:
-        """Return the folder of the weights and facts of one fold, or of all: train -> predict."""
+        """Return the checkpoint folder of a fold, or of all folds: train -> predict."""
         return self.root / "checkpoints" / (fold if fold == "all" else f"fold-{fold}")
 
     @property
@@ -91,7 +93,7 @@ class Workspace:
         return self.root if self.is_flat else self.root / "probabilities"
 
     def fold_probabilities(self, fold: int) -> Path:
-        """Return the folder of the rasters of one fold, of which scenes are put together."""
+        """Return the folder of the rasters of one fold, from which scenes are assembled."""
         return self.probabilities / f"fold-{fold}"
 
     def probability(self, scene: str) -> Path:
@@ -113,7 +115,7 @@ class Workspace:
 
 
 def _inside(scene: str) -> str:
-    """Return the name of a scene, unless it leads out of its folder."""
+    """Return the name of a scene; refuse a name that leads out of its folder."""
     if "/" in scene or "\0" in scene:
         raise DataError(
             f"{scene!r:.100} is not a valid scene name, because it points outside the run "
@@ -123,7 +125,10 @@ def _inside(scene: str) -> str:
 
 
 def require(path: Path, *, made_by: str) -> Path:
-    """Return `path`, or say which stage makes it.
+    """Return `path` if it exists.
+
+    Args:
+        made_by: command that writes it, for the error.
 
     Raises:
         MissingInputError: if there is no such file or folder.

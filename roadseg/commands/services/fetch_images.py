@@ -37,14 +37,14 @@ def run(
 ) -> FetchSummary:
     """Fetch images of an area.
 
-    What was fetched before comes from the cache, and an image that is there already stays.
+    Earlier answers are read from the cache, and images that exist already are kept.
 
     Args:
-        dry_run: whether to plan only; the service is asked what it has, and for one tile.
-        policy: towards the service; by default those of the request.
+        dry_run: whether only to plan; the service is asked for its capabilities and one tile.
+        policy: limits for requests; by default those of the request.
 
     Raises:
-        ConfigError: if something has to be chosen, such as a layer, or it is more than the limit.
+        ConfigError: if a choice is missing, such as a layer, or the amount exceeds the limit.
         DataError: if the service cannot be read, or has nothing in the area.
         OutputError: if an image cannot be written.
     """
@@ -64,7 +64,7 @@ def run(
 
 
 def is_service(source: str) -> bool:
-    """Return whether images of a source have to be fetched, unlike files and rasters on servers."""
+    """Return whether a source is a service from which images have to be fetched."""
     address = source.lower()
     if source.startswith(PREFIX) or ("://" in source and is_template(source)):
         return True
@@ -89,7 +89,7 @@ def _check(request: ImageRequest) -> None:
 
 
 def _fetch(fetch: Fetch) -> FetchSummary:
-    """Fetch from whatever the source is."""
+    """Fetch from a source of any kind."""
     request = fetch.request
     address = with_keys(request.source)
     if is_template(request.source):
@@ -112,7 +112,7 @@ def _fetch(fetch: Fetch) -> FetchSummary:
 
 
 def _fetch_service(fetch: Fetch) -> FetchSummary:
-    """Fetch from what answers with capabilities, or with JSON of STAC."""
+    """Fetch from a service that answers with capabilities, or with JSON of STAC."""
     request = fetch.request
     given = query_of(request.source).get("service", "").upper()
     kind = given or ("WMTS" if "wmts" in request.source.lower() else "WMS")

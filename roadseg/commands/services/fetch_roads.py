@@ -47,14 +47,14 @@ _SUFFIXES = (*LABEL_DRIVERS, *PARQUET_SUFFIXES, *OSM_SUFFIXES)
 
 @dataclass(frozen=True)
 class RoadRequest:
-    """What to fetch, and from where.
+    """A request for the roads of an area.
 
     Attributes:
-        area: a vector file with polygons, or a box in degrees: minx,miny,maxx,maxy.
-        output: file to write; its suffix chooses the format.
+        area: vector file with polygons, or a box in degrees: minx,miny,maxx,maxy.
+        output: file to write; its suffix determines the format.
         server: address of an Overpass server; None for the public one.
-        headers: for the server, such as `X-Key: {env:MY_KEY}`.
-        hosts: to which it may redirect.
+        headers: headers for the server, such as `X-Key: {env:MY_KEY}`.
+        hosts: hosts to which the server may redirect.
     """
 
     area: str
@@ -68,12 +68,12 @@ class RoadRequest:
 
 @dataclass(frozen=True)
 class FetchRoadsSummary(Summary):
-    """What was fetched, in figures.
+    """Figures of the fetched roads.
 
     Attributes:
         source: address of the server, without keys.
-        roads: number of ways with a `highway`.
-        date: of the data, None if it is not known.
+        roads: number of ways with a tag `highway`.
+        date: date of the data; None if it is not known.
     """
 
     source: str
@@ -152,7 +152,7 @@ def run(request: RoadRequest) -> FetchRoadsSummary:
 
 
 def _check(request: RoadRequest) -> None:
-    """Refuse what cannot be done, before anything is fetched."""
+    """Refuse an impossible request before anything is fetched."""
     output = request.output
     if not output.name.lower().endswith(_SUFFIXES):
         raise ConfigError(f"--output {output}: use a file name that ends in {', '.join(_SUFFIXES)}")

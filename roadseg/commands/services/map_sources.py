@@ -1,4 +1,4 @@
-"""Map sources: images and labels that services have, fetched into the folder of a map."""
+"""Map sources: images and labels from services, fetched into the folder of a map."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -38,19 +38,19 @@ def fetch_sources(
     is_begun: bool,
     say: Say,
 ) -> tuple[list[str], list[str]]:
-    """Fetch the images and labels of a map that services have.
+    """Fetch the images and labels of a map from services.
 
-    A record in the folder says what was fetched, so that an interrupted map goes on without asking
-    the services again.
+    A record in the folder says what was fetched, so that an interrupted map resumes without new
+    requests.
 
     Args:
         images: files, folders, globs, or addresses of rasters and services.
         labels: files, folders, globs, or "overpass".
-        is_begun: whether the map was begun with what was fetched.
-        say: called with "fetch" and a summary of what was fetched.
+        is_begun: whether the map was already begun with the fetched files.
+        say: called with "fetch" and the summary of each fetch.
 
     Returns:
-        Images and labels with files of the folder in the places of services.
+        Images and labels, with services replaced by files in the folder.
 
     Raises:
         ConfigError: if services need an area or an option, or the folder contains another map.
@@ -98,7 +98,7 @@ def fetch_sources(
         write_json(record, {"asked": asked, "files": files})
 
     def paths(sources: Sequence[str]) -> list[str]:
-        """Return sources, with their files in the places of services."""
+        """Return sources, with services replaced by their files."""
         known = {source: [str(folder / name) for name in names] for source, names in files.items()}
         return [path for each in sources for path in known.get(without_keys(each), [each])]
 
@@ -106,7 +106,7 @@ def fetch_sources(
 
 
 def _files_of(record: Path, asked: dict[str, Any]) -> Files | None:
-    """Return the files of an earlier fetch of the same; None if there was none."""
+    """Return the files of an earlier, equal fetch; None if there was none."""
     try:
         written = parse_json(record)
         files: Files = {source: list(names) for source, names in written["files"].items()}

@@ -1,4 +1,4 @@
-"""compare: runs side by side: settings that differ, metrics, and why they may not compare."""
+"""compare: differing settings and metrics of runs, and why these may not be comparable."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -76,7 +76,7 @@ class Comparison:
 
     Attributes:
         names: short, distinct names of the runs.
-        warnings: reasons why figures cannot be compared.
+        warnings: reasons why figures are not comparable.
     """
 
     names: list[str]
@@ -144,7 +144,7 @@ def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:
-    """Return the shortest ends of the paths of folders that are distinct."""
+    """Return the shortest distinct ends of the paths of folders."""
     parts = [folder.resolve().parts for folder in folders]
     for many in range(1, max(map(len, parts)) + 1):
         names = ["/".join(each[-many:]) for each in parts]
@@ -158,7 +158,7 @@ def _is_known(row: Row) -> bool:
 
 
 def _records(run: RunFacts, stage: str) -> list[Record]:
-    """Return the record of a stage; of a cross-validation, those of the trainings of all folds."""
+    """Return the records of a stage; for trainings in a cross-validation, one for each fold."""
     if stage == "train" and run.is_cross_validation:
         return [record for fold, record in run.trainings.items() if fold != "all"]
     return [run.records[stage]] if stage in run.records else []
@@ -172,19 +172,19 @@ def _mean_number(run: RunFacts, stage: str, key: str) -> float | None:
 
 
 def _seconds(run: RunFacts, stage: str) -> float | None:
-    """Return how long a stage took, all its trainings together."""
+    """Return the seconds of a stage, for all trainings together."""
     done = [seconds_of(record) for record in _records(run, stage) if record.is_done]
     return sum(done) if done else None
 
 
 def _chips(run: RunFacts) -> frozenset[str]:
-    """Return the names of the chips that a run held out and measured."""
+    """Return the names of the held-out chips that a run measured."""
     scores = read_scores(Workspace(run.folder).evaluation) if "evaluate" in run.records else None
     return frozenset(row[0] for row in scores["rows"]) if scores else frozenset()
 
 
 def _settings(runs: Sequence[RunFacts]) -> Iterator[Setting]:
-    """Yield the settings that differ, by the names of their keys in the config."""
+    """Yield the settings that differ, by their keys in the config."""
     flat = [_all_settings(run) for run in runs]
     for name in dict.fromkeys(name for settings in flat for name in settings):
         values = tuple(settings.get(name) for settings in flat)
@@ -208,7 +208,7 @@ def _all_settings(run: RunFacts) -> dict[str, Any]:
 
 
 def _warnings(names: Sequence[str], runs: Sequence[RunFacts]) -> Iterator[str]:
-    """Yield the reasons why the figures of the runs cannot be compared."""
+    """Yield the reasons why the figures of the runs are not comparable."""
     measured = [run for run in runs if run.value("evaluate", "iou") is not None]
     without = [name for name, run in zip(names, runs, strict=True) if run not in measured]
     if without:
@@ -260,12 +260,12 @@ def _cells(row: Row) -> list[str]:
 
 
 def _value_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    """Return the value of a setting as JSON, shortened; one that a run does not have, as -."""
+    """Return the value of a setting as short JSON; "-" if a run does not have it."""
     text = "-" if value is None else json.dumps(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def change_text(change: float | None, digits: int) -> str:
-    """Return a change with its sign; empty if it is not known or would read as 0."""
+    """Return a change with its sign; empty if it is not known, or rounded to 0."""
     text = "" if change is None else f"{change:+.{digits}f}"
     return "" if not text.strip("+-0.") else text

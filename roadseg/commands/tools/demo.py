@@ -59,12 +59,12 @@ class DemoSummary(Summary):
     scenes: int
 
     def __str__(self) -> str:
-        """Return the number of scenes, and where they are."""
+        """Return the number of scenes, and their folder."""
         return f"{self.scenes} scenes of a synthetic city; {self.folder}"
 
 
 def run(folder: Path) -> DemoSummary:
-    """Draw the scenes that are not there yet, their roads, and the config for them."""
+    """Draw the missing scenes, their roads, and the config for them."""
     streets = draw_streets(extent_m=(_COLUMNS * _STEP_M + 20, _ROWS * _STEP_M + 20), seed=_SEED)
     places = [(col, row) for row in range(_ROWS) for col in range(_COLUMNS)]
     for number, (col, row) in enumerate(counted(places, "draw", total=len(places), unit="scenes")):

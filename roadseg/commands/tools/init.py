@@ -1,4 +1,4 @@
-"""init: look at images and road labels, and write the config that fits them."""
+"""init: inspect images and road labels, and write a config that fits them."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -40,14 +40,14 @@ def run(
 ) -> InitSummary:
     """Survey images and labels, and write a config for them to `output`.
 
-    It names its schema, written beside it.
+    The config refers to its JSON Schema, which is written beside it.
 
     Args:
-        images: files, folders or globs; empty: those in the working folder.
-        cities: folders with images and labels, each a set; `NAME=FOLDER` names the set otherwise.
+        images: files, folders or globs; empty for those in the working folder.
+        cities: folders with images and labels, each a set; `NAME=FOLDER` gives the set a name.
 
     Raises:
-        ConfigError: if the config exists, unless `force` says to replace it.
+        ConfigError: if the config exists, and `force` is not set.
     """
     if output.exists() and not force:
         raise ConfigError(f"{output} already exists; use --force to overwrite it")
@@ -63,9 +63,9 @@ def run(
 
 
 def _without_defaults(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what differs from the defaults, which later versions may improve.
+    """Return the values that differ from the defaults, which later versions may improve.
 
-    What a set says stays, since it counts instead of what all sets have in common.
+    Values of a set are kept, because they override those that all sets share.
     """
     chosen: dict[str, Any] = {}
     for key, value in values.items():
@@ -90,7 +90,7 @@ def find_config(
 
 
 def _cities(images: Iterable[str], labels: Iterable[str], cities: Iterable[str]) -> list[City]:
-    """Return the images and labels that are given, or are found in the working folder."""
+    """Return the given images and labels, or those found in the working folder."""
     images, labels, cities = list(images), list(labels), list(cities)
     if cities and (images or labels):
         raise ConfigError(
@@ -109,7 +109,7 @@ def _cities(images: Iterable[str], labels: Iterable[str], cities: Iterable[str])
 
 
 def _weights(options: TrainOptions, *, bands: int) -> str:
-    """Return which encoder a training will have, and with which weights it starts."""
+    """Return the encoder of a training, and its first weights, in words."""
     if options.init is not None:
         return f"{options.encoder}, from {options.init}"
     if options.encoder_weights == "auto" and is_like_starter(options, bands=bands):

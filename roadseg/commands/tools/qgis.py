@@ -1,4 +1,4 @@
-"""qgis install: put the QGIS plugin into profiles of QGIS, with the command that it starts."""
+"""qgis install: install the QGIS plugin in profiles of QGIS, with the command that it starts."""
 
 import json
 import os
@@ -24,11 +24,11 @@ _FLATPAK = ".var/app/org.qgis.qgis/data"
 
 @dataclass(frozen=True)
 class InstallSummary(Summary):
-    """Where the plugin was put.
+    """The installed plugin.
 
     Attributes:
-        folders: of the plugin, one for each QGIS here.
-        command: that it starts.
+        folders: folders of the plugin, one for each QGIS of this user.
+        command: command that the plugin starts.
     """
 
     folders: list[str]
@@ -43,10 +43,10 @@ class InstallSummary(Summary):
 
 
 def run(profile: str | None) -> InstallSummary:
-    """Put the plugin into a profile of every QGIS of this user, in place of an older one.
+    """Install the plugin in a profile of every QGIS of this user; an older one is replaced.
 
     Args:
-        profile: its name; None for the one called default, which is made if QGIS has none yet.
+        profile: name of the profile; None for `default`, which is created if there is no profile.
 
     Raises:
         MissingInputError: if no QGIS has this profile.

@@ -35,24 +35,25 @@ _load = partial(load_package, needed_by="an export", extra="onnx")
 def write_export(
     checkpoint: Checkpoint, folder: Path, *, window_px: int, batch_size: int | None
 ) -> float:
-    """Write a checkpoint as model.onnx, with the facts that other programs need beside it.
+    """Write a checkpoint as model.onnx, and beside it the facts that other programs need.
 
-    The model takes scaled uint8 windows and gives probabilities. `model.json` says how bands are
-    scaled, what the probabilities stand for, and all that the checkpoint says. A folder that is
-    there is replaced.
+    The model turns scaled uint8 windows into probabilities. `model.json` has the scaling of the
+    bands, the meaning of the probabilities, and all facts of the checkpoint. An existing folder is
+    replaced.
 
     Returns:
         The largest difference of a probability from PyTorch's, on windows of noise and roads.
 
     Args:
-        folder: to write, whole or not at all.
+        folder: folder to write, completely or not at all.
         window_px: side of the windows, a multiple of 32.
-        batch_size: windows at once; None for any number, which not every network can be given.
+        batch_size: number of windows at once; None for any number, which some networks do not
+            support.
 
     Raises:
         ConfigError: if the network cannot work on such windows.
-        RoadsegError: if a package is missing, the network has a part that ONNX lacks, or computes
-            something else there.
+        RoadsegError: if a package is missing, the network has a part that ONNX lacks, or its
+            probabilities differ from those of PyTorch.
         OutputError: if the folder cannot be written.
     """
     bands = len(checkpoint.scaling.mean)
@@ -103,10 +104,10 @@ def write_onnx(network: nn.Module, path: Path, *, window_shape: WindowShape) -> 
 
 
 def open_onnx(path: Path) -> Network:
-    """Open what `write_onnx` has written, to be run by ONNX Runtime on the CPU.
+    """Open a file of `write_onnx` with ONNX Runtime on the CPU.
 
-    It computes with as many threads as PyTorch. That a number is given keeps ONNX Runtime from
-    binding each thread to a core, which several processes would then share.
+    It uses as many threads as PyTorch. Because their number is given, ONNX Runtime does not bind
+    threads to cores, which several processes would otherwise share.
 
     Raises:
         RoadsegError: if ONNX Runtime is missing.

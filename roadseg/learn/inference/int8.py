@@ -37,19 +37,19 @@ _Rate = Annotated[float, Field(gt=0, le=1e9)]  # Windows per second.
 
 @dataclass(frozen=True)
 class Int8Facts:
-    """Facts of a quantised network; `facts.json` beside its files.
+    """Facts of a quantised network, which are stored as `facts.json` beside its files.
 
     Attributes:
-        checkpoint: digest of the checkpoint that it was made from.
-        files: digests of its own files, by their names.
-        window_px: side of the windows with which it was measured; it takes others too.
-        cpu: on which its speed was measured.
-        versions: of the packages that it was made with.
-        gate: "passed", and the figures and limits by which it did or did not.
-        windows_per_s: its speed.
-        eager_windows_per_s: that of the eager engine, measured in turns with it, in the precision
-            that the CPU is fast at.
-        opening_s: seconds that it took to open.
+        checkpoint: digest of the checkpoint from which it was made.
+        files: digests of its files, by name.
+        window_px: side of the windows with which it was measured; others are possible.
+        cpu: CPU on which its speed was measured.
+        versions: versions of the packages with which it was made.
+        gate: "passed", true or false, with the measured figures and their limits.
+        windows_per_s: speed of the quantised network.
+        eager_windows_per_s: speed of the eager engine, measured in turns with it, in the fastest
+            precision of the CPU.
+        opening_s: seconds to open the quantised network.
     """
 
     __pydantic_config__ = TOLERANT
@@ -66,7 +66,7 @@ class Int8Facts:
 
     @property
     def speedup(self) -> float | None:
-        """Speed as a multiple of that of eager; None if that was not measured on this CPU."""
+        """Speed as a multiple of that of eager; None if it was not measured on this CPU."""
         return self.windows_per_s / self.eager_windows_per_s if self.cpu == _cpu() else None
 
 
@@ -86,7 +86,7 @@ def write_int8_facts(
 ) -> Int8Facts:
     """Write the facts of a network that has just been quantised in a checkpoint folder.
 
-    They are written last: without them it counts as not there. See `Int8Facts`.
+    They are written last, because a network without them counts as missing. See `Int8Facts`.
 
     Raises:
         OutputError: if they cannot be written.
@@ -107,14 +107,14 @@ def write_int8_facts(
 
 
 def remove_int8_facts(folder: Path) -> None:
-    """Remove the facts, which makes it count as missing, before its files change."""
+    """Remove the facts before the files of the network change, so that it counts as missing."""
     (int8_folder(folder) / _FACTS).unlink(missing_ok=True)
 
 
 def is_judged(folder: Path) -> bool:
     """Return whether the network of a checkpoint folder was quantised, and accepted or refused.
 
-    What another version of OpenVINO made, or other weights, says nothing about this network.
+    A result for other weights, or of another version of OpenVINO, does not count.
 
     Raises:
         CheckpointError: see `read_int8_facts`.
@@ -126,8 +126,8 @@ def is_judged(folder: Path) -> bool:
 def unusable(facts: Int8Facts, folder: Path) -> str:
     """Return why a quantised network must not be used; empty if it may.
 
-    Its files are the ones that were made, to the last bit: what else they might compute, or that
-    they never end, is not found out by running them.
+    Its files must be the ones that were written, bit for bit. Running modified files would not show
+    that they compute something else, or never end.
     """
     if facts.checkpoint != _digest(folder):
         return "made from another checkpoint"
@@ -169,7 +169,7 @@ def _digest(folder: Path) -> str:
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    """Return the digests of its files that exist."""
+    """Return the digests of the existing files of the network."""
     paths = [int8_folder(folder) / file for file in FILES]
     return {path.name: _sha256(path) for path in paths if path.is_file()}
 
@@ -180,7 +180,7 @@ def _sha256(path: Path) -> str:
 
 @functools.lru_cache
 def _sha256_once(path: Path, _stamp: str) -> str:
-    """Return the digest of a file, reading it again only after it has changed."""
+    """Return the digest of a file, which is read again only if it has changed."""
     return file_sha256(path)
 
 

@@ -1,4 +1,4 @@
-"""OpenVINO: a network for Intel's CPUs, in float32, bfloat16, or as files of INT8 by NNCF."""
+"""OpenVINO: networks on Intel's CPUs, in float32, bfloat16, or INT8 (quantised by NNCF)."""
 
 import io
 import logging
@@ -62,11 +62,11 @@ def build(
 
 
 def open(folder: Path, *, window_shape: Shape) -> Network:  # noqa: A001 - openvino.open
-    """Open what `build` has written, compiled for the CPU.
+    """Open a network of `build`, compiled for the CPU.
 
     Args:
-        folder: that holds model.xml and model.bin, as they were written (`int8.unusable`).
-        window_shape: of the windows to take, of any side that the network can work on.
+        folder: folder with model.xml and model.bin, which must be unchanged (`int8.unusable`).
+        window_shape: shape of the batches, with any side that the network supports.
 
     Raises:
         RoadsegError: if OpenVINO is missing.
@@ -89,7 +89,7 @@ def convert(network: nn.Module, *, window_shape: Shape, precision: str = "fp32")
 
 
 def _converted(openvino: ModuleType, network: nn.Module, window_shape: Shape) -> Any:  # noqa: ANN401 - openvino.Model
-    """Convert a network to a model that takes windows of other sides too, if the network does."""
+    """Convert a network to a model for windows of any side that the network supports."""
     program = trace(network, window_shape=window_shape)
     try:
         model = openvino.convert_model(program)
@@ -108,8 +108,8 @@ def _converted(openvino: ModuleType, network: nn.Module, window_shape: Shape) ->
 def _compiled(openvino: ModuleType, model: Any, precision: str = "fp32") -> Network:  # noqa: ANN401 - openvino.Model
     """Compile a model for the CPU.
 
-    What is not INT8 is computed in the precision. As many threads as PyTorch has compute; they are
-    not bound to cores, which several processes would then share.
+    Layers that are not INT8 are computed in `precision`. There are as many threads as in PyTorch,
+    not bound to cores, which several processes would otherwise share.
     """
     options = {
         "INFERENCE_PRECISION_HINT": _PRECISIONS[precision],
@@ -128,7 +128,7 @@ def _compiled(openvino: ModuleType, model: Any, precision: str = "fp32") -> Netw
 def _channels_last(openvino: ModuleType, model: Any) -> Any:  # noqa: ANN401 - openvino.Model
     """Let a model return the probabilities of a pixel side by side, as it computes them.
 
-    It takes no longer, and they are blended in 0.6 of the time.
+    This takes no longer, and blending windows takes 0.6 of the time.
     """
     stages = openvino.preprocess.PrePostProcessor(model)
     stages.output().tensor().set_layout(openvino.Layout("NHWC"))
@@ -137,9 +137,9 @@ def _channels_last(openvino: ModuleType, model: Any) -> Any:  # noqa: ANN401 - o
 
 
 def _scale_instead_of_resizing(openvino: ModuleType, model: Any) -> None:  # noqa: ANN401
-    """Let layers that enlarge or reduce an image do so by a factor, not to a size.
+    """Let layers that resize an image do so by a factor, not to a size.
 
-    The traced sizes hold for windows of one side only; by factors, the model takes others too.
+    The traced sizes are valid for windows of one side only; factors are valid for any side.
     """
     layers = [each for each in model.get_ops() if each.get_type_name() == "Interpolate"]
     for layer in layers:

@@ -38,8 +38,7 @@ def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
         network: on the CPU, in evaluation mode; it stays as it is.
 
     Raises:
-        RoadsegError: if it cannot be followed; some networks only for a number of windows that
-            is fixed.
+        RoadsegError: if the network cannot be traced; some only with a fixed number of windows.
     """
     count, *sides = window_shape
     plain = copy.deepcopy(network).to(memory_format=torch.contiguous_format)
@@ -62,7 +61,7 @@ def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
 
 
 def load_package(package: str, *, needed_by: str, extra: str) -> ModuleType:
-    """Import a package of an extra.
+    """Import a package of an optional part of roadseg.
 
     Raises:
         RoadsegError: if it cannot be imported.
@@ -78,10 +77,10 @@ def load_package(package: str, *, needed_by: str, extra: str) -> ModuleType:
 
 @torch.inference_mode()
 def largest_difference(network: nn.Module, model: Network, *shapes: Shape) -> float:
-    """Return the largest difference of probabilities to a network's, on windows of noise and roads.
+    """Return the largest difference from the probabilities of a network, on artificial windows.
 
     Args:
-        shapes: of the windows, in turns of noise and of roads.
+        shapes: shapes of the batches, which have noise and roads in turn.
 
     Returns:
         NaN if any probability is NaN.
@@ -94,12 +93,12 @@ def largest_difference(network: nn.Module, model: Network, *shapes: Shape) -> fl
 
 
 def _noise(shape: tuple[int, ...]) -> Tensor:
-    """Return windows of noise that contains every value."""
+    """Return windows of noise with every value."""
     return torch.from_numpy(np.random.default_rng(0).integers(0, _VALUES, shape, np.uint8))
 
 
 def _roads(shape: tuple[int, ...]) -> Tensor:
-    """Return windows of bright roads on dark ground, at another place in each window."""
+    """Return windows of bright roads on dark ground, at different places."""
     rng, (rows, cols) = np.random.default_rng(1), np.indices(shape[-2:])
     ground = rng.normal(80, 15, shape)
     for window, shift in zip(ground, rng.integers(0, shape[-1], shape[0]), strict=True):

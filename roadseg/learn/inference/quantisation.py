@@ -25,15 +25,15 @@ _ROUNDS = 5  # Rounds in which speeds are measured.
 
 @dataclass(frozen=True)
 class Quantised:
-    """An INT8 network that was just made, to compare with the float32 network.
+    """A new INT8 network, to be compared with the float32 network.
 
     Attributes:
-        engine: INT8.
-        exact: float32, eager, on the CPU as well.
-        opening_s: seconds that it took to open the INT8 network.
-        windows_per_s: its speed.
-        eager_windows_per_s: that of eager, measured in turns with it.
-        eager: how eager computed there: "fp32", or "bf16" on a CPU that is fast at it.
+        engine: engine of the INT8 network.
+        exact: eager engine of the float32 network, also on the CPU.
+        opening_s: seconds to open the INT8 network.
+        windows_per_s: speed of the INT8 network.
+        eager_windows_per_s: speed of the eager engine, measured in turns with it.
+        eager: precision of the eager engine there: "fp32", or "bf16" on a CPU that is fast at it.
     """
 
     engine: Engine
@@ -53,12 +53,12 @@ def quantise(
     batch_size: int,
     windows: int,
 ) -> Quantised:
-    """Quantise a network in the folder of its checkpoint. It has no facts yet: it is not ready.
+    """Quantise a network in its checkpoint folder; without facts it cannot be used yet.
 
     Args:
-        chips: of its training, to calibrate on.
-        window_px: side of the windows with which it is calibrated and measured, a multiple of 32.
-        windows: windows to calibrate on, fewer if the chips have no more.
+        chips: training chips, on which it is calibrated.
+        window_px: side of the windows for calibration and measurement, a multiple of 32.
+        windows: largest number of windows to calibrate on.
 
     Raises:
         ConfigError: if the network cannot work on such windows.
@@ -104,7 +104,7 @@ def calibration_windows(
 
     Args:
         chips: at least one.
-        windows: how many to draw, fewer if the chips have no more.
+        windows: largest number of windows to draw.
 
     Returns:
         Batches, uint8 (window, band, row, col); the last one is filled up with the first windows.

@@ -1,6 +1,6 @@
-"""Answers of servers: what stands in them where something else was expected.
+"""Answers of servers, with descriptions of unexpected ones, and failures of requests.
 
-And failures: why a request was not answered, and whether it is worth repeating.
+A failure says why a request was not answered, and whether it is worth repeating.
 """
 
 import html
@@ -31,18 +31,18 @@ _MANY = 1000  # Tries; more than any client makes.
 
 
 class BadAnswerError(ValueError):
-    """An answer is not what was asked for; the message says what it is instead."""
+    """An answer is not what was requested; the message says what it is instead."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a server, whole as far as its headers tell.
+    """The answer of a server, complete according to its headers.
 
     Attributes:
-        address: that gave it, without keys.
-        kind: media type, such as image/png; empty if it is not named.
-        headers: by name in lower case.
-        body: decompressed.
+        address: address without keys.
+        kind: media type, such as image/png; empty if it is not stated.
+        headers: headers by name, in lower case.
+        body: decompressed body.
     """
 
     address: str
@@ -57,7 +57,7 @@ class Answer:
 
     @property
     def what(self) -> str:
-        """What the body is, with its first words if it is a page or a text."""
+        """Description of the body, with its first words if it is a page or a text."""
         start = self.body[:_START_BYTES].decode("utf-8", errors="replace").lstrip("\ufeff \r\n\t")
         is_page = start[:1] == "<" or "html" in self.kind
         if not self.body:
@@ -78,7 +78,7 @@ def whole_number(text: str, *, least: int = 0) -> int:
     """Return the whole number in a text of digits.
 
     Raises:
-        BadAnswerError: if there is none from `least` on.
+        BadAnswerError: if there is no number, or one below `least`.
     """
     value = int(text) if text.isdecimal() and len(text) <= _LONGEST else -1
     if value < least:
@@ -87,10 +87,10 @@ def whole_number(text: str, *, least: int = 0) -> int:
 
 
 def split_address(address: str, error: type[RoadsegError] = DataError) -> SplitResult:
-    """Return the parts of an address, whose host and port can be used.
+    """Return the parts of an address, with a valid host and port.
 
     Args:
-        error: to raise; for an address that the user gave, ConfigError.
+        error: type of the error to raise; ConfigError for an address that the user gave.
 
     Raises:
         RoadsegError: of that type, if it cannot be split.
@@ -106,7 +106,7 @@ def split_address(address: str, error: type[RoadsegError] = DataError) -> SplitR
 
 
 def join_address(base: str, address: str) -> str:
-    """Return an address that may be relative to another one, as a whole.
+    """Return the complete address for one that may be relative to another one.
 
     Raises:
         DataError: if it cannot be split.
@@ -116,16 +116,16 @@ def join_address(base: str, address: str) -> str:
 
 
 class Failure(Exception):  # noqa: N818 - not shown, a reason that may pass
-    """Why a question was not answered."""
+    """The reason why a request was not answered."""
 
     def __init__(self, reason: str, *, tries: int = _MANY, wait_s: float | None = None) -> None:
-        """Keep the reason, the tries that make sense, and the seconds to wait before the next."""
+        """Set the reason, the number of tries that make sense, and the seconds before the next."""
         super().__init__(reason)
         self.reason, self.tries, self.wait_s = reason, tries, wait_s
 
 
 def refusal(response: urllib3.BaseHTTPResponse, answer: Answer) -> Failure:
-    """Return what a status other than that of success says."""
+    """Return the failure for a status other than success."""
     status = response.status
     known = {each.value: each.phrase for each in HTTPStatus}
     is_told = answer.body and answer.kind.startswith(("text/", "application/"))
@@ -140,7 +140,7 @@ def refusal(response: urllib3.BaseHTTPResponse, answer: Answer) -> Failure:
 
 
 def _requested_wait(response: urllib3.BaseHTTPResponse) -> float | None:
-    """Return the seconds that a server asks to wait by its header Retry-After."""
+    """Return the seconds that a server demands to wait, from its header Retry-After."""
     try:
         seconds = Retry().get_retry_after(response)
         return None if seconds is None else float(seconds)
@@ -151,7 +151,7 @@ def _requested_wait(response: urllib3.BaseHTTPResponse) -> float | None:
 def failure_of(
     error: exceptions.HTTPError, url: str, *, connect_s: float, quiet_s: float
 ) -> Failure:
-    """Return what an error of a connection means."""
+    """Return the failure for an error of a connection."""
     parts, chain = split_address(url), _chain(error)
     # The innermost reason, in the words of the system.
     host, why = parts.netloc, one_line(getattr(chain[-1], "strerror", None) or chain[-1])[:200]
@@ -181,7 +181,7 @@ def failure_of(
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """Return an error and those that caused it."""
+    """Return an error and its causes."""
     chain = [error]
     for cause in (getattr(error, "reason", None), error.__cause__, *error.args):
         if isinstance(cause, BaseException):

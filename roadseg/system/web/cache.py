@@ -1,4 +1,4 @@
-"""A cache of verified answers, in files whose names tell nothing."""
+"""A cache of verified answers, in files whose names reveal nothing."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ from roadseg.system.files import partial_path, remove_partial_once
 
 
 def default_cache() -> Path:
-    """Return the folder for answers in the cache folder of the user."""
+    """Return the default folder, in the user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roadseg" / "web"
 
 
@@ -20,14 +20,13 @@ def default_cache() -> Path:
 class Cache:
     """Bodies of answers on disk, which any number of processes may share.
 
-    Only what its reader has found whole and right is put here. A file is found again by the
-    question, without keys.
+    Only answers that have been checked are stored. A file is found by its request, without keys.
     """
 
     folder: Path
 
     def path(self, question: str) -> Path:
-        """Return the file for the answer to a question, as text without keys."""
+        """Return the file for the answer to a request, which is a text without keys."""
         name = hashlib.sha256(question.encode()).hexdigest()
         return self.folder / name[:2] / name[2:]
 
@@ -43,7 +42,7 @@ class Cache:
             ) from error
 
     def keep(self, question: str, body: bytes) -> None:
-        """Keep the body of an answer that was verified.
+        """Store the body of an answer that was checked.
 
         Raises:
             OutputError: if it cannot be written.

@@ -1,4 +1,4 @@
-"""A client of services on the web: polite, bounded, and never content with half an answer."""
+"""A client of web services: polite and bounded; incomplete answers are refused."""
 
 import logging
 import re
@@ -48,15 +48,15 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class RequestPolicy:
-    """How a client treats servers.
+    """Limits for the requests of a client.
 
     Attributes:
-        per_second: requests that are begun in a second, at most, by all threads together.
-        tries: how often a question is asked before its failure is final.
+        per_second: largest number of requests per second, of all threads together.
+        tries: number of tries before a request fails.
         first_wait_s: seconds before the second try, doubled for each further one.
-        longest_wait_s: seconds that a server may ask to wait; what asks for more is an error.
-        connect_s: seconds until a connection has to stand.
-        quiet_s: seconds within which more of an answer has to come.
+        longest_wait_s: longest wait that a server may demand, seconds; more is an error.
+        connect_s: longest time to connect, seconds.
+        quiet_s: longest pause within an answer, seconds.
         hosts: hosts beside the first one to which a server may redirect.
     """
 
@@ -71,14 +71,14 @@ class RequestPolicy:
 
 @dataclass
 class Client:
-    """Asks services, from any number of threads.
+    """A client of web services, for any number of threads.
 
     Attributes:
-        home: address, template or another source, as the user gives it: headers of `extra`, and
-            keys in the place of its `{env:NAME}`, are sent to its host, and to no other.
+        home: address, template or other source, as the user gave it. The headers of `extra`, and
+            the keys for its places `{env:NAME}`, are sent to its host only.
         extra: headers such as `X-Key: {env:MY_KEY}`.
-        most_bytes: that may be received in all; None for no limit.
-        received: bytes of bodies that have come so far.
+        most_bytes: largest number of bytes to receive; None for no limit.
+        received: bytes of all bodies so far.
     """
 
     home: str = ""
@@ -88,7 +88,7 @@ class Client:
     received: int = 0
 
     def __post_init__(self) -> None:
-        """Begin without a connection."""
+        """Prepare without connecting."""
         self._headers = dict(_header(line) for line in self.extra)
         home = _PLACE.sub("*", with_keys(self.home))
         self._host = _host(split_address(home, ConfigError))
@@ -102,17 +102,17 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End all waiting of other threads, and close the connections."""
+        """Stop other threads from waiting, and close the connections."""
         self._pace.stopped.set()
         for pool in self._pools.values():
             pool.clear()
 
     def with_keys(self, address: str) -> str:
-        """Return an address with keys in its places, those that the user wrote for this host only.
+        """Return an address with keys in its places, if the user gave these places for this host.
 
         Raises:
-            DataError: if there are others, with which a service could ask for any key, or the
-                address is on another host, which could ask for the key of this one.
+            DataError: if it has other places, with which a service could ask for any key, or if it
+                is on another host, which could ask for the key of this one.
             ConfigError: if a key is not in the environment.
         """
         places = places_of_keys(address)
@@ -130,7 +130,7 @@ class Client:
         return filled
 
     def _is_home(self, parts: SplitResult) -> bool:
-        """Return whether an address is on the host that the user named."""
+        """Return whether an address is on the host that the user gave."""
         return fnmatchcase(_host(parts), self._host)
 
     def get(
@@ -142,22 +142,23 @@ class Client:
         headers: Mapping[str, str] | None = None,
         form: bytes | None = None,
     ) -> Value:
-        """Ask for something that has to be there, and read the answer.
+        """Request something that must exist, and read the answer.
 
         Args:
-            address: with http or https; places `{env:NAME}` take a key.
-            read: turns the answer into a value, or raises BadAnswerError; then it is asked again.
-            largest: bytes that the answer may have.
-            form: body to send by POST, in the encoding of forms; None asks by GET.
+            address: address with http or https; places `{env:NAME}` are replaced by keys.
+            read: function from the answer to a value. If it raises BadAnswerError, the request is
+                repeated.
+            largest: largest number of bytes of the answer.
+            form: body to send by POST, in the encoding of forms; None for GET.
 
         Raises:
             ConfigError: if the address is invalid, or its key is not in the environment.
-            DataError: if there is no right answer after all tries.
+            DataError: if there is no valid answer after all tries.
         """
         return cast("Value", self._ask(address, read, largest, headers or {}, form, ()))
 
     def find(self, address: str, read: Callable[[Answer], Value]) -> Value | None:
-        """Ask for something that may be missing; None if the server says so (204, 404, 410).
+        """Request something that may be missing; None if the server says so (204, 404, 410).
 
         Arguments and errors are those of `get`.
         """
@@ -172,7 +173,7 @@ class Client:
         form: bytes | None,
         missing: Iterable[int],
     ) -> Value | None:
-        """Ask until there is an answer that can be read, or no hope."""
+        """Repeat a request until an answer can be read, or further tries are pointless."""
         url = self.with_keys(address)
         parts = split_address(url)
         if parts.scheme not in _PORTS or not parts.hostname or url.split() != [url]:
@@ -210,7 +211,7 @@ class Client:
         form: bytes | None,
         missing: Iterable[int],
     ) -> Answer | None:
-        """Ask once, following redirects that stay on the host."""
+        """Send a request once, following redirects that stay on the host."""
         start = split_address(url)
         for _ in range(_MOST_REDIRECTS + 1):
             self._pace.wait()
@@ -250,7 +251,7 @@ class Client:
         )
 
     def _body(self, response: urllib3.BaseHTTPResponse, largest: int) -> bytes:
-        """Read all of a body, unless it is too large."""
+        """Read a whole body, unless it is too large."""
         if self.most_bytes is not None and self.received > self.most_bytes:
             raise Failure(
                 f"more than {size_text(self.most_bytes / 1e6)} have come, the limit of --limit-mb; "
@@ -300,7 +301,7 @@ class Client:
 
 
 class _Pace:
-    """The times at which requests of all threads may begin."""
+    """The earliest times for the requests of all threads."""
 
     def __init__(self, per_second: float) -> None:
         self._every_s = 1 / per_second
@@ -316,7 +317,7 @@ class _Pace:
         self._sleep(begin - time.monotonic())
 
     def wait_after_failure(self, seconds: float, *, all_threads: bool) -> None:
-        """Wait before another try; a server that says how long wants none of them before."""
+        """Wait before another try; if the server demands a pause, all threads wait."""
         if all_threads:
             with self._lock:
                 self._next = max(self._next, time.monotonic() + seconds)
@@ -328,7 +329,7 @@ class _Pace:
 
 
 def _connections(proxy: str) -> urllib3.PoolManager:
-    """Return connections, by a proxy if its address is not empty."""
+    """Return connections, through a proxy if its address is not empty."""
     if not proxy:
         return urllib3.PoolManager(maxsize=32)
     try:
@@ -343,7 +344,7 @@ def _connections(proxy: str) -> urllib3.PoolManager:
 
 
 def _header(line: str) -> tuple[str, str]:
-    """Read a header such as `X-Key: {env:MY_KEY}`."""
+    """Parse a header such as `X-Key: {env:MY_KEY}`."""
     name, colon, value = line.partition(":")
     if not colon or not name.strip().replace("-", "").isalnum():
         raise ConfigError(

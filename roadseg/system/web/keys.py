@@ -1,4 +1,4 @@
-"""Keys of services: taken from the environment, and hidden in all that is shown or written."""
+"""Keys of services, which are read from the environment and hidden in all output."""
 
 import os
 import re
@@ -27,14 +27,14 @@ _known: dict[str, str] = {}  # The place in which each value that was taken stoo
 
 
 def with_keys(text: str, *, is_address: bool = True) -> str:
-    """Return a text with the values of environment variables in the places `{env:NAME}`.
+    """Return a text in which the places `{env:NAME}` are replaced by environment variables.
 
-    From now on `without_keys` hides these values.
+    From now on, `without_keys` hides their values.
 
     Args:
         text: an address, or a header.
-        is_address: whether characters that mean something in an address are escaped, other than in
-            a value with which the address begins.
+        is_address: whether to escape special characters of addresses, except in a value at the
+            start of the address.
 
     Raises:
         ConfigError: if a variable is not set, or is empty.
@@ -55,9 +55,9 @@ def places_of_keys(text: str) -> set[str]:
 
 
 def without_keys(text: str) -> str:
-    """Return a text with `{env:NAME}` instead of keys from the environment, and *** for others.
+    """Return a text with `{env:NAME}` instead of keys from the environment, and *** for other keys.
 
-    Others are passwords before an @, and parameters of an address with the name of a key.
+    Other keys are passwords before an @, and parameters of an address with the name of a key.
     """
     of_buckets = {os.environ.get(name, ""): f"{{env:{name}}}" for name in _OF_BUCKETS}
     known = of_buckets | _known

@@ -1,4 +1,4 @@
-"""A fetch of images that is under way: what is asked, where it goes, and what came of it."""
+"""A fetch of images: its request, its folder, and its results."""
 
 import logging
 import math
@@ -28,8 +28,8 @@ class FetchOptions:
     """How to fetch from a service.
 
     Attributes:
-        headers: for the host of the source.
-        hosts: to which the source may redirect.
+        headers: headers for the host of the source.
+        hosts: further hosts to which the source may redirect.
     """
 
     zoom: int | None = None
@@ -43,13 +43,13 @@ class FetchOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageRequest(FetchOptions):
-    """What to fetch, and how.
+    """A request for images of an area.
 
     Attributes:
         source: address or template, with places for keys.
         area: vector file or box, see `read_area`.
-        cache: folder for what was fetched; None for that of the user.
-        rate: requests per second, at most.
+        cache: folder for answers; None for that of the user.
+        rate: largest number of requests per second.
     """
 
     source: str
@@ -65,8 +65,8 @@ class FetchedImage:
     """An image that was fetched, or would be.
 
     Attributes:
-        state: FETCHED, THERE, or WANTED if nothing was fetched.
-        gsd_m: size of its pixels on the ground in its middle, metres.
+        state: FETCHED; THERE if it existed before; WANTED in a dry run.
+        gsd_m: ground size of a pixel in its middle, metres.
         credit: attribution and licence that the service states.
     """
 
@@ -81,7 +81,7 @@ class FetchedImage:
 
     @classmethod
     def on(cls, grid: Grid, image: Path, state: str, credit: Credit) -> "FetchedImage":
-        """Return what is told of an image on a grid."""
+        """Return the description of an image on a grid."""
         return cls(
             image,
             state,
@@ -99,8 +99,8 @@ class FetchSummary(Summary):
     """The images of an area.
 
     Attributes:
-        expected: how much was to be fetched, in words.
-        received_mb: megabytes that came; 0 from buckets, which GDAL reads.
+        expected: amount to fetch, in words.
+        received_mb: megabytes that were received; 0 from buckets, which GDAL reads.
     """
 
     images: list[FetchedImage]
@@ -108,7 +108,7 @@ class FetchSummary(Summary):
     received_mb: float
 
     def __str__(self) -> str:
-        """Return lines for each image, with what should be looked at, and the sum."""
+        """Return lines for each image, with its warnings, and the total."""
         rows = []
         for each in self.images:
             size = f"{each.height} x {each.width} pixels of {each.gsd_m:.2f} m"
@@ -121,7 +121,7 @@ class FetchSummary(Summary):
 
 @dataclass(frozen=True)
 class Fetch:
-    """A fetch that is under way."""
+    """A fetch of images in progress."""
 
     request: ImageRequest
     area: Area
@@ -132,7 +132,7 @@ class Fetch:
     def origin(
         self, service: str, credit: Credit, *, source: str = "", layer: str = "", level: str = ""
     ) -> Origin:
-        """Return where an image of this fetch comes from; its source is that of the request."""
+        """Return the origin of an image of this fetch, with the source of the request."""
         return Origin(
             source=source or without_keys(self.request.source),
             service=service,
@@ -153,10 +153,10 @@ class Fetch:
         return self.request.output / f"{name}.tif"
 
     def require_within_limit(self, size_mb: float, what: str) -> None:
-        """Say how much is to be fetched; refuse more than is allowed.
+        """Log the amount to fetch; refuse more than the limit.
 
         Raises:
-            ConfigError: if it is more.
+            ConfigError: if it exceeds the limit.
         """
         if size_mb > self.request.limit_mb:
             raise ConfigError(

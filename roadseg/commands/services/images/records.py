@@ -1,4 +1,4 @@
-"""Records of fetched images: where an image came from, whose it is, and of what day it is."""
+"""Records of fetched images: their origin, licence and date."""
 
 import re
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ _MOST_LETTERS = 2000  # Of a text of a service that is kept.
 
 @dataclass(frozen=True)
 class Credit:
-    """What a service says of its images.
+    """Attribution, licence and date of images, as stated by a service.
 
     Attributes:
-        attribution: who is to be named; empty if the service does not say.
-        licence: or its terms; empty if it does not say.
-        date: of the images, such as 2024-05-17 or 2023-01-01/2023-12-31; empty if unknown.
+        attribution: text that names the owner; empty if the service states none.
+        licence: licence or terms of use; empty if the service states none.
+        date: date of the images, such as 2024-05-17 or 2023-01-01/2023-12-31; empty if unknown.
     """
 
     attribution: str = ""
@@ -42,16 +42,16 @@ class Credit:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an image is fetched from, and what decides about its pixels.
+    """The origin of an image, with everything that determines its pixels.
 
     Attributes:
-        source: address as it was given, without keys.
+        source: address as the user gave it, without keys.
         service: kind of service, such as "XYZ tiles".
-        layer: of a WMTS or WMS, or asset of a STAC item; empty for none.
-        level: zoom, or level of tiles; empty for none.
-        area: the name of its file, or its bounds.
-        bounds: of the area in degrees: west, south, east, north.
-        ground: a digest of the polygons of the area.
+        layer: layer of a WMTS or WMS, or asset of a STAC item; empty if there is none.
+        level: zoom, or level of tiles; empty if there is none.
+        area: name of the file with the area, or its bounds.
+        bounds: bounds of the area in degrees: west, south, east, north.
+        ground: digest of the polygons of the area.
     """
 
     source: str
@@ -65,7 +65,7 @@ class Origin:
 
     @property
     def key(self) -> str:
-        """A digest of what decides about the pixels."""
+        """Digest of everything that determines the pixels."""
         settings = {k: v for k, v in asdict(self).items() if k not in {"area", "credit"}}
         return key_of(settings, {})
 
@@ -81,20 +81,20 @@ def day_of(credit: Credit) -> str:
 
 
 def plain(text: str | None) -> str:
-    """Return a text of a service as it is kept: one line, not endless, without keys."""
+    """Return a text of a service in one short line without keys."""
     return without_keys(one_line(text or ""))[:_MOST_LETTERS]
 
 
 def record_path(image: Path) -> Path:
-    """Return where the record of an image lies."""
+    """Return the path of the record of an image."""
     return image.with_name(image.stem + _SUFFIX)
 
 
 def is_fetched(image: Path, origin: Origin) -> bool:
-    """Return whether an image is there that came from this origin.
+    """Return whether an image from this origin exists.
 
     Raises:
-        OutputError: if there is another file of this name, not fetched or from elsewhere.
+        OutputError: if a file of this name exists that was not fetched, or has another origin.
     """
     if not image.exists():
         return False
@@ -116,7 +116,7 @@ def is_fetched(image: Path, origin: Origin) -> bool:
 
 
 def tags_of(origin: Origin) -> dict[str, str]:
-    """Return what an image says of itself in its tags, which stay with the file."""
+    """Return the tags of an image, which name its origin and stay with the file."""
     day = day_of(origin.credit).replace("-", ":")
     return {
         name: text
@@ -136,7 +136,7 @@ def write_record(image: Path, origin: Origin, facts: dict[str, Any]) -> None:
     """Write the record beside an image.
 
     Args:
-        facts: of this fetch, such as how many tiles are missing.
+        facts: facts of this fetch, such as the number of missing tiles.
     """
     facts = facts | {
         "bytes": image.stat().st_size,
@@ -148,5 +148,5 @@ def write_record(image: Path, origin: Origin, facts: dict[str, Any]) -> None:
 
 
 def joined_texts(texts: Sequence[str | None]) -> str:
-    """Return different texts of a service as one."""
+    """Join different texts of a service."""
     return "; ".join(dict.fromkeys(filter(None, map(plain, texts))))
