@@ -10,6 +10,7 @@ import numpy as np
 from roadseg.arrays import Array, Bytes
 from roadseg.system.records import write_json
 from roadseg.system.schemas import read_strict
+from roadseg.system.workspace import require
 
 Range = tuple[float, float]
 
@@ -183,6 +184,8 @@ def read_scaling(path: Path) -> Scaling:
     """Read a scaling.
 
     Raises:
+        MissingInputError: if there is no such file.
         DataError: if the file is not what `write_scaling` writes.
     """
+    path = require(path, made_by="prepare")
     return read_strict(path, Scaling, advice="run `roadseg prepare --force`")

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from roadseg.errors import DataError
+from roadseg.errors import DataError, MissingInputError
 from roadseg.raster.scaling import (
     Scaling,
     fit_scaling,
@@ -154,3 +154,8 @@ def test_a_range_of_the_largest_value_alone_is_taken(path):
     changes = {"ranges": {"uint16": [[0, 900], [65535, 65536]]}}
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     assert read_scaling(path).ranges["uint16"][1] == (65535, 65536)
+
+
+def test_the_stage_that_makes_a_missing_scaling_is_named(tmp_path):
+    with pytest.raises(MissingInputError, match=r"s\.json does not exist; run `roadseg prepare`"):
+        read_scaling(tmp_path / "s.json")
