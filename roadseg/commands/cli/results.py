@@ -309,9 +309,9 @@ def review(
     """Accept, reject, draw and correct the roads of a RUN in a browser.
 
     RUN is a run folder, or a folder with graphs or probabilities. The page is served on this
-    machine only, at an address that contains a secret. Roads at which a look is worth most come
-    first. Every edit is written to edits.gpkg in the folder before it is shown as done; QGIS can
-    change that file as well. End with Ctrl+C, and go on at any time.
+    machine only, at an address that contains a secret. The roads that most need a look come first.
+    Every edit is written to edits.gpkg in the folder before it is shown as done; QGIS can change
+    that file as well. End with Ctrl+C, and resume at any time.
 
     \b
     Examples:

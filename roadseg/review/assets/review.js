@@ -164,7 +164,7 @@ class Review {
     if (!road) this.current = null;
     for (const id of ["accept", "reject", "set-speed", "speed"]) byId(id).disabled = !road;
     byId("road-title").textContent = road ? this.titleOf(road) : "No road chosen";
-    byId("road-facts").textContent = road ? this.factsOf(road) : "N goes to the road at which a look is worth most.";
+    byId("road-facts").textContent = road ? this.factsOf(road) : "N goes to the road that most needs a look.";
     byId("speed").value = road?.kph ? Math.round(UNITS.isMetric ? road.kph : road.kph / KM_PER_MILE) : "";
     if (road && isMoved) {
       this.sheet = this.current.sheet;
