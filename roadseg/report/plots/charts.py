@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.ticker import MaxNLocator
-
 from roadseg.report.plots.figures import (
     BLUE,
     GREEN,
@@ -34,6 +32,8 @@ def write_curves(path: Path, history: Sequence[Mapping[str, float]], *, best_epo
     Raises:
         OutputError: if the file cannot be written.
     """
+    from matplotlib.ticker import MaxNLocator
+
     figure = screen_figure(*_CURVES_PX)
     losses, scores = figure.subplots(2, 1, sharex=True)
     _add_lines(

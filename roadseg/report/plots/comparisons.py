@@ -21,6 +21,7 @@ from roadseg.report.plots.figures import (
     INK,
     PAPER,
     SMALL_PT,
+    TALLEST,
     TEXT_PT,
     new_figure,
     save_figure,
@@ -32,7 +33,6 @@ from roadseg.roads.tracing.trace import PixelSource
 from roadseg.system.units import road_text
 
 _WIDTH_IN, _DPI, _PANELS, _PANEL_PX = 8.9, 360, 3, 1000
-_TALLEST = 1.25  # Largest height of a panel, in widths of the paper.
 _STRIP_PX = 512  # Rows of a scene that are read together.
 # Inches: beside and between panels, of a title above, and of a row of the key.
 _EDGE_IN, _GAP_IN, _TITLE_IN, _ROW_IN = 0.04, 0.08, 0.22, 0.17
@@ -106,7 +106,7 @@ def _new_sheet(ground: Ground, key: Sequence[Line2D]) -> tuple[Figure, Sequence[
     # Panels fill the width of the paper, unless they would then be taller than a page.
     gaps_in = (_PANELS - 1) * _GAP_IN
     room_in = (_WIDTH_IN - 2 * _EDGE_IN - gaps_in) / _PANELS
-    width_in = min(room_in, _WIDTH_IN * _TALLEST / aspect)
+    width_in = min(room_in, _WIDTH_IN * TALLEST / aspect)
     height_in = key_in + width_in * aspect + _TITLE_IN
     figure = new_figure(_WIDTH_IN, height_in, dpi=_DPI)
     edge = (1 - (_PANELS * width_in + gaps_in) / _WIDTH_IN) / 2
