@@ -32,7 +32,7 @@ def test_every_public_name_is_in_one_section(reference):
 
 def test_a_function_stands_before_the_values_that_it_returns(reference):
     names = reference.public_names()["Comparisons"]
-    assert names == ["conflate", "diff", "score", "AplsScores", "Differences", "Scores"]
+    assert names == ["diff", "score", "AplsScores", "Differences", "Scores"]
 
 
 @pytest.mark.parametrize("name", main.commands)
