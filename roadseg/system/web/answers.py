@@ -177,7 +177,8 @@ def failure_of(
     kinds = [type(each) for each in chain]
     kind = next((k for k in reasons if any(issubclass(each, k) for each in kinds)), None)
     reason = reasons[kind] if kind else f"the connection failed ({why})"
-    return Failure(reason, tries=1 if kind is ssl.SSLCertVerificationError else _MANY)
+    tries = {ssl.SSLCertVerificationError: 1, exceptions.NameResolutionError: 2}
+    return Failure(reason, tries=tries.get(kind, _MANY) if kind else _MANY)
 
 
 def _chain(error: BaseException) -> list[BaseException]:

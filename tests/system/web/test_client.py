@@ -239,14 +239,15 @@ def test_a_length_that_is_no_number_promises_nothing(client, world, length):
     assert client.get(f"{world.address}/fine", body) == b"fine"
 
 
-def test_a_name_that_does_not_resolve_is_told(monkeypatch):
+def test_a_name_that_does_not_resolve_is_told_after_two_tries(monkeypatch):
     def resolve(*_, **__):
         raise socket.gaierror(-3, "Temporary failure in name resolution")
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    with Client(policy=RequestPolicy(tries=2, first_wait_s=0.01)) as client:
+    with Client(policy=RequestPolicy(tries=4, first_wait_s=0.01)) as client:
         told = refused(client, "http://tiles.example.org/fine")
     assert "the host tiles.example.org is not known" in told
+    assert told.endswith("(asked 2 times)")
 
 
 def test_a_form_is_posted(client, world):
