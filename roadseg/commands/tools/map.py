@@ -17,6 +17,7 @@ from roadseg.commands.services.fetch_images import is_service
 from roadseg.commands.services.images.fetching import FetchOptions
 from roadseg.commands.services.map_sources import fetch_sources
 from roadseg.commands.stages import graph, pipeline, predict, report
+from roadseg.commands.stages.declared_stages import sources_of
 from roadseg.commands.stages.evaluate import EvaluateSummary
 from roadseg.commands.stages.graph import DOUBTFUL, GraphSummary
 from roadseg.commands.survey.contents import survey_corners, survey_images
@@ -37,6 +38,7 @@ from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.metrics.road_lengths import RoadLengths
 from roadseg.system.locks import lock
 from roadseg.system.records import write_json
+from roadseg.system.stage_records import read_record
 from roadseg.system.text import Summary, count, first
 from roadseg.system.units import area_text, road_text
 from roadseg.system.workspace import Workspace
@@ -46,6 +48,7 @@ MINUTES = {"labels": 20.0, "adapt": 2.0}  # Of a training, by what it learns fro
 _RGB = 3  # Bands of the starter.
 _SHARED = 0.1  # Share of the smaller of two images; adjoining tiles overlap less.
 _M2 = 1_000_000  # Square metres of a square kilometre.
+_IMAGE = "image of "  # Before the name of a scene, among the inputs of prepare.
 _OF_THE_STARTER = (
     "mapped with the starter network, which was trained on other places: expect missed and false "
     "roads, and no speeds; with --adapt, it first learns from the roads of these images that it is "
@@ -346,17 +349,31 @@ def _require_same(
     if list(map(_real, roads)) != list(map(_real, labels)):
         how = f"with the labels {first(list(map(normpath, roads)))}" if roads else "without labels"
         raise _taken(path, f"a map of these images, made {how}")
-    if not labels:
-        rasters = Workspace(path.parent).probabilities.glob("[!.]*.tif")
-        if gone := sorted({raster.stem for raster in rasters} - set(find_images(images))):
-            what = f"the map of images that are gone, or have another name now ({first(gone)})"
-            raise _taken(path, what)
+    workspace = Workspace(path.parent)
+    if labels:
+        now = set(sources_of(config, workspace).scenes)
+        before = _prepared_scenes(workspace) or now
+    else:
+        before = {raster.stem for raster in workspace.probabilities.glob("[!.]*.tif")}
+        now = set(find_images(images))
+    if gone := sorted(before - now):
+        what = f"the map of images that are gone, or have another name now ({first(gone)})"
+        raise _taken(path, what)
+    added = sorted(now - before) if labels else []
     if labels and given > mapped:
         skip = config.compute.on_error == "skip"
         usable = survey_images(images, config.imagery, skip=skip).scenes.values()
-        if added := sorted({realpath(facts.path) for facts in usable} - mapped):
-            what = f"a map with labels, to which images such as {added[0]} cannot be added"
-            raise _taken(path, what)
+        added += sorted({realpath(facts.path) for facts in usable} - mapped)
+    if added:
+        what = f"a map with labels, to which images such as {added[0]} cannot be added"
+        raise _taken(path, what)
+
+
+def _prepared_scenes(workspace: Workspace) -> set[str]:
+    """Return the names of all scenes of a run that has been prepared, also of those that failed."""
+    record = read_record(workspace.record("prepare"))
+    inputs = record.inputs if record and record.is_done else {}
+    return {name.removeprefix(_IMAGE) for name in inputs if name.startswith(_IMAGE)}
 
 
 def _taken(path: Path, what: str) -> ConfigError:

@@ -446,6 +446,27 @@ def test_images_cannot_be_added_to_a_map_with_labels(mapped, tmp_path):
         )
 
 
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (shutil.copy, r"images such as city_9 cannot be added; "),
+        (
+            lambda file, other: file.rename(other),
+            r"are gone, or have another name now \(city_0\); ",
+        ),
+    ],
+)
+def test_a_map_with_labels_is_kept_if_its_folder_has_other_images(mapped, tmp_path, change, error):
+    folder = shutil.copytree(mapped[0], tmp_path / "city")
+    change(folder / "images/city_0.tif", folder / "images/city_9.tif")
+    change(folder / "roads/city_0.geojson", folder / "roads/city_9.geojson")
+    labels = [str(folder / "roads/*.geojson")]
+    with pytest.raises(ConfigError, match=f"{error}use another --output"):
+        tool.run(
+            [str(folder / "images")], folder / "map", labels=labels, settings=QUICK, say=silent
+        )
+
+
 def test_a_map_with_labels_goes_on_though_masks_lie_among_its_images(mapped, tmp_path):
     folder, _, _ = mapped
     masks = shutil.copytree(folder / "map/masks", tmp_path / "masks")
