@@ -406,6 +406,9 @@ def _unreadable(path: Path, error: RasterioIOError) -> str:
             start = file.read(64).lower()
         if not start:
             return "is empty (0 bytes); download or copy it again"
+        if start.startswith(b"pk\x03\x04"):
+            inside = f"/vsizip/{path.absolute()}"
+            return f"is a zip archive; name the images in it by {inside}, or unpack it"
         for sign, thing in _NO_RASTERS.items():
             if start.lstrip().startswith(sign):
                 return f"is {thing}, expected a raster; download it again"

@@ -336,8 +336,9 @@ def read_all(path):
         (b"version https://git-lfs.github.com/spec/v1", "is a pointer of Git LFS"),
         (b"II*\x00\x08\x00\x00\x00", "cut short: it has 8 bytes, expected 9 or more"),
         (b"name,speed\na,1\n", r"not a readable raster \(.*\); replace or remove it"),
+        (b"PK\x03\x04", r"is a zip archive; .* by /vsizip/.*a\.tif, or unpack it"),
     ],
-    ids=["empty", "html", "HTML", "lfs", "header", "text"],
+    ids=["empty", "html", "HTML", "lfs", "header", "text", "zip"],
 )
 def test_a_file_that_is_no_raster_is_refused_in_one_line(tmp_path, content, told):
     (tmp_path / "a.tif").write_bytes(content)
