@@ -107,7 +107,7 @@ class MapSummary(Summary):
             "network": self._network(),
             "report": self.report,
             "QGIS": self.project and f"{self.project} (a project with all layers)",
-            "config": f"{self.config} (for all other commands)",
+            "config": f"{self.config} ({self._use_of_config()})",
             "next": f"roadseg review {shlex.quote(str(Path(self.config).parent))} (correct the "
             f"roads{'; then `roadseg improve` learns from that' if self.can_improve else ''})",
         }
@@ -123,6 +123,9 @@ class MapSummary(Summary):
         if self.project:
             return f"roads.gpkg {shlex.quote(str(run.package))}"
         return f"labels/ {shlex.quote(str(run.graphs))}"
+
+    def _use_of_config(self) -> str:
+        return "for all other commands" if self.measured else "the settings of this map"
 
     def _network(self) -> str:
         if not self.graphs.joined:
