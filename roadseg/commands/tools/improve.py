@@ -71,15 +71,21 @@ _log = logging.getLogger(__name__)
 _SPACING_M = 2.0  # Metres between the places along a road at which its probability is read.
 _FOLD = 0
 _CHIP_PX = (512, 256)  # Sides of the chips of a run without labels, tried in this order.
-_PART, _OFF = 0.2, 0.1  # Share of what was decided that is held out, and what it may be off.
-_PLACES = 5  # Of so many places without decisions, or new ones, one is held out.
-_MORE = 10  # Times the ground around decided roads: most other ground to learn from without labels.
+_PART, _OFF = 0.2, 0.1  # Share of the decisions that is held out, and its tolerance.
+_PLACES = 5  # One in so many places without decisions, or new places, is held out.
+_MORE = 10  # Without labels: other ground to learn from at most, in times that of the decisions.
 _MASKS, _AREA = "edit_masks", "area.geojson"  # Folder of masks in the new run, and their area.
 
 
 @dataclass(frozen=True)
 class Found:
-    """Metres of roads that were left out of the training, and of them those that networks find."""
+    """Length of decided roads outside the training, in metres, and how much of it networks find.
+
+    Attributes:
+        metres: length of these roads.
+        before: length that the network before the training finds.
+        after: length that the network after the training finds.
+    """
 
     metres: float
     before: float
@@ -95,15 +101,15 @@ class Found:
 
 @dataclass(frozen=True)
 class ImproveSummary(Summary):
-    """What was learned from edits, measured on those on held-out chips.
+    """Effect of a training on edits, measured with the edits on held-out chips.
 
     Attributes:
         run: folder of the new run.
-        edited_scenes: scenes with roads about which something was decided.
+        edited_scenes: number of scenes with decisions.
         drawn: roads that people drew: the more of them a network finds, the better.
-        accepted: roads that they accepted; none should get lost.
-        rejected: roads that they rejected: the fewer, the better.
-        roads: the new roads, with all edits, in one file.
+        accepted: roads that people accepted; none should get lost.
+        rejected: roads that people rejected: the fewer, the better.
+        roads: files of the new roads with all edits, one for each coordinate system.
     """
 
     run: str
@@ -145,10 +151,10 @@ def run(
     """Train on edits and on the labels of the run, if it has any, and map all its images again.
 
     Args:
-        output: folder of the new run; None for that of the run with the next number, as in `city`
-            and `city-2`. One of the same edits goes on where it was interrupted.
-        minutes: of the training.
-        checkpoint: network to go on from; None for that of the run, or the starter.
+        output: folder of the new run; None for the name of the run with the next number, as in
+            `city` and `city-2`. An interrupted call with the same edits is resumed.
+        minutes: duration of the training.
+        checkpoint: network to start from; None for the network of the run, or the starter.
 
     Raises:
         MissingInputError: if the run has no edits, or no probabilities.
@@ -157,7 +163,7 @@ def run(
     """
     output = output or next_folder(workspace.root)
     workspace = found_layout(workspace)
-    require(workspace.edits, made_by="review")
+    require(workspace.edits, made_by=f"review {shlex.quote(str(workspace.root))}")
     shown = read_scenes(config, workspace, scene_names(workspace), with_labels=False)
     named = {scene.name: scene for scene in shown.scenes}
     if problem := review.why_not_improve(shown.scenes):
@@ -212,15 +218,15 @@ def run(
 
 @dataclass(frozen=True)
 class _Scene:
-    """A scene, the set that it is of, its mask, and what is learned from it.
+    """A scene with its set, its mask, and the ground from which a network learns.
 
     Attributes:
-        labels: its mask in the run; None if it has none.
-        roads: those on and near it, in the metres of its grid.
-        grid: that of the mask.
-        decided: decided roads and their sides, in these metres.
-        ground: what is learned from, in these metres. Doubtful roads are not in it: what is
-            neither a label nor background must not count as false where graphs are measured.
+        labels: mask of the scene in the run; None if it has no labels.
+        roads: roads on the scene and near it, in the metric CRS of the grid.
+        grid: grid of the mask.
+        decided: area of the decided roads and their sides, in this CRS.
+        ground: area from which a network learns, in this CRS. Doubtful roads are no part of it:
+            where graphs are measured, they must count neither as true nor as false.
     """
 
     name: str
@@ -235,12 +241,12 @@ class _Scene:
 
     @property
     def is_edited(self) -> bool:
-        """Whether anything was decided about its roads."""
+        """Whether people decided about some of its roads."""
         return not shapely.is_empty(self.decided)
 
     @property
     def has_sure_roads(self) -> bool:
-        """Whether some of its roads are sure, though nobody decided about them."""
+        """Whether some of its roads are sure although nobody decided about them."""
         sure = self.roads.lines[self.roads.state == "sure"]
         return bool(shapely.intersects(sure, self.grid.footprint_m).any())
 
@@ -255,7 +261,7 @@ def next_folder(root: Path) -> Path:
 
 
 def _is_taken(made: Workspace, edits: Path) -> bool:
-    """Return whether a folder has a run that was not made from a file of edits, or has this one."""
+    """Return whether a folder contains a run that was not made from this file of edits."""
     if not made.edits.exists():
         return (made.root / FILE_NAME).exists() or made.record("prepare").exists()
     return made.edits.samefile(edits) or made.edits.read_bytes() != edits.read_bytes()
@@ -274,10 +280,10 @@ def _find_scenes(
     shown: Mapping[str, ReportScene],
     roads: Sequence[Decided],
 ) -> Iterator[_Scene]:
-    """Yield all scenes; of those without labels, ground around decided roads is learned from.
+    """Yield all scenes; a scene without labels has the ground around its decided roads.
 
-    Nor has a scene labels whose mask is ignored as a whole, and which therefore has no chips. An
-    earlier `improve` leaves such masks.
+    Scenes without chips, whose whole mask is ignored, count as scenes without labels. An earlier
+    `improve` leaves such masks.
     """
     listed = read_chips(workspace.chips) if workspace.chips.exists() else None
     labelled = {chip.scene for chip in listed.chips} if listed else set()
@@ -311,11 +317,11 @@ def _find_scenes(
 
 
 def _with_more_ground(scenes: Sequence[_Scene], roads: Sequence[Decided]) -> list[_Scene]:
-    """Return scenes without labels, of which more is learned from than the ground of the edits.
+    """Return scenes without labels with more ground than that of the edits.
 
-    That alone would teach a network what is typical of a few places. Blocks of other ground
-    follow, those near decided roads first, as long as they leave enough time to the decisions.
-    Images without a sure road would teach that there are none, and are left out.
+    The ground of the edits alone would teach a network what is typical of a few places. Blocks of
+    other ground are added, the nearest to decided roads first, up to a multiple of it. Images
+    without any sure road would teach that there are no roads, and are left out.
     """
     crs = roads[0].crs
     lines = np.concatenate([reproject(each.decided_lines, each.crs, crs) for each in roads])
@@ -355,7 +361,7 @@ def _blocks(grid: Grid) -> Shapes:
 
 
 def _write_mask(config: Config, workspace: Workspace, scene: _Scene) -> None:
-    """Write the mask of a scene; one that is not learned from is ignored as a whole."""
+    """Write the mask of a scene; without ground to learn from, all of it is ignored."""
     own, bins = config.of_set(scene.set), config.labels.bins
     blocks: Iterator[tuple[Window, Bytes]] = iter(())
     if scene.labels:
@@ -383,7 +389,7 @@ def _images(
     prepared: Sequence[SceneRecord],
     shown: Mapping[str, ReportScene],
 ) -> dict[str, tuple[Path, str]]:
-    """Return image and set of the scenes with labels, and of those that were mapped."""
+    """Return image and set of every scene that has labels or was mapped, by name."""
     images = {each.name: (each.image, each.set) for each in prepared}
     images = {name: each for name, each in images.items() if workspace.mask(name).exists()}
     set_of = {name: each.name for each, found in find_scenes(config.sets) for name in found}
@@ -412,7 +418,7 @@ def _plan(
     *,
     minutes: float,
 ) -> Config:
-    """Return the config of the new run: that of the old one, but with masks as its labels."""
+    """Return the config of the new run: the old one with the masks of edits as labels."""
     files: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for name in {scene.set for scene in scenes}:
         own = [scene for scene in scenes if scene.set == name]
@@ -454,12 +460,11 @@ def _plan(
 
 
 def _with_new_folds(config: Config, made: Workspace, scenes: Sequence[_Scene]) -> Config:
-    """Return the config with chips and two folds; the first has about a fifth of the decisions.
+    """Return the config with chips and two folds; fold 0 has about a fifth of the decisions.
 
-    Of places without decisions it has a fifth, too, as the threshold has to fit them as well.
-
-    Ground blocks of 500 m would often be one. So chips side by side may be in different folds, but
-    not those that show the same ground. Chips are smaller if large ones do not divide well.
+    It also has a fifth of the places without decisions, as the threshold has to fit these as well.
+    Edits often lie within one ground block of 500 m, so neighbouring chips may be in different
+    folds, but not chips of the same ground. Chips are smaller if large ones do not divide well.
 
     Raises:
         DataError: if all of it lies on one small chip, or on chips that overlap.
@@ -488,7 +493,7 @@ def _with_new_folds(config: Config, made: Workspace, scenes: Sequence[_Scene]) -
 
 
 def _with_kept_folds(config: Config, made: Workspace, before: Workspace) -> Config:
-    """Return the config with the folds of the run, whose first holds out nothing learned before."""
+    """Return the config with the folds of the run, so that fold 0 holds out no earlier training."""
     prepare.run(config, made)
     chips, earlier = read_chips(made.chips).chips, read_chips(before.chips).chips
     fold_of = _kept(chips, earlier, read_folds(before.folds, earlier))
@@ -507,12 +512,12 @@ def _with_fold_file(
 def _kept(
     chips: Sequence[ChipRecord], earlier: Sequence[ChipRecord], folds: Mapping[str, int]
 ) -> list[int]:
-    """Return the fold of each chip: that of the earlier chips on its ground, the last of several.
+    """Return the fold of each chip: the fold of earlier chips on its ground, the last of several.
 
-    Of places that are new, the fifth, the tenth and so on are held out (0), the others are in 1.
+    Of new places, the fifth, the tenth and so on are in fold 0, which is held out, the others in 1.
 
     Args:
-        folds: of the earlier chips, by name.
+        folds: folds of the earlier chips, by name.
     """
     place = _places([*earlier, *chips]).tolist()
     known, own = place[: len(earlier)], place[len(earlier) :]
@@ -524,7 +529,7 @@ def _kept(
 
 
 def _places(chips: Sequence[ChipRecord]) -> Ints:
-    """Number the places of chips, shape (chips,); chips that show the same ground are at one."""
+    """Number the places of chips, shape (chips,); chips of the same ground share a place."""
     corners = np.array([chip.corners_m for chip in chips])
     pairs = overlapping_pairs(corners, [chip.zone for chip in chips])
     groups = connected_groups(pairs, nodes=len(chips))
@@ -532,15 +537,15 @@ def _places(chips: Sequence[ChipRecord]) -> Ints:
 
 
 def _held_out(shares: Floats) -> Bools:
-    """Choose one of each five places, with about a fifth of what was decided there.
+    """Choose one in five places, with about a fifth of the decisions.
 
-    Places with like shares are chosen among, so that the chosen ones are like all.
+    One is chosen out of each five with similar shares, so that both many and few decisions occur.
 
     Args:
-        shares: of what was decided, shape (places,).
+        shares: share of the decisions at each place, shape (places,).
 
     Returns:
-        Shape (places,), whether each place is chosen; at least one is.
+        Whether each place is chosen, shape (places,); at least one is.
     """
     order = np.argsort(shares, kind="stable")
     order = order[shares[order] > 0]
@@ -582,7 +587,7 @@ def _measure(
 
 
 def _found_m(grid: Grid, mask: Bools, lines: Lines, crs: CRS) -> float:
-    """Return along how many metres of lines a mask says road."""
+    """Return the length of lines, in metres, on which a mask shows a road."""
     graph = separate_edges(lines, crs, {})
     xy, edge = sample_points(graph, spacing_m=_SPACING_M)
     size_m = (graph.length_m / np.bincount(edge, minlength=len(lines)))[edge]

@@ -54,7 +54,7 @@ def run(finished, output, **options):
 
 
 def test_without_a_review_it_is_named(finished, tmp_path):
-    with pytest.raises(MissingInputError, match=r"edits\.gpkg.*run `roadseg review` first"):
+    with pytest.raises(MissingInputError, match=r"edits\.gpkg.*run `roadseg review [^`]+` first"):
         run(finished, tmp_path / "new")
 
 
