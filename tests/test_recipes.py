@@ -113,8 +113,10 @@ def _stage(config, workspace):
     ),
     "system/workspace.py": (
         (
-            '    report = _In("report.html")',
-            ('    count = _In("count.txt")  # Number of scenes.\n    report = _In("report.html")'),
+            '    report = _InRun("report.html")',
+            (
+                '    count = _InRun("count.txt")  # Number of scenes.\n    report = _InRun("report.html")'
+            ),
         ),
     ),
     "commands/cli/stages.py": (
