@@ -114,9 +114,9 @@ def _stage(config, workspace):
     "system/workspace.py": (
         (
             '    report = _InRun("report.html")',
-            (
-                '    count = _InRun("count.txt")  # Number of scenes.\n    report = _InRun("report.html")'
-            ),
+            """\
+    count = _InRun("count.txt")  # Number of scenes.
+    report = _InRun("report.html")""",
         ),
     ),
     "commands/cli/stages.py": (

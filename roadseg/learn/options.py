@@ -309,7 +309,8 @@ class ComputeOptions(Section):
     workers: int = setting(
         1,
         "processes",
-        "Processes that work on scenes, or read ahead in training; 0: none.",
+        "Processes that work on scenes, or read ahead in training (for accelerators at least 4); "
+        "0: none.",
         ge=0,
         le=1024,
     )

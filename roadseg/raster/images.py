@@ -407,8 +407,8 @@ def _unreadable(path: Path, error: RasterioIOError) -> str:
         if not start:
             return "is empty (0 bytes); download or copy it again"
         if start.startswith(b"pk\x03\x04"):
-            inside = f"/vsizip/{path.absolute()}"
-            return f"is a zip archive; name the images in it by {inside}, or unpack it"
+            inside = f"/vsizip/{{{path.absolute()}}}/NAME.tif"
+            return f"is a zip archive; unpack it, or name each image in it: {inside}"
         for sign, thing in _NO_RASTERS.items():
             if start.lstrip().startswith(sign):
                 return f"is {thing}, expected a raster; download it again"

@@ -336,7 +336,7 @@ def read_all(path):
         (b"version https://git-lfs.github.com/spec/v1", "is a pointer of Git LFS"),
         (b"II*\x00\x08\x00\x00\x00", "cut short: it has 8 bytes, expected 9 or more"),
         (b"name,speed\na,1\n", r"not a readable raster \(.*\); replace or remove it"),
-        (b"PK\x03\x04", r"is a zip archive; .* by /vsizip/.*a\.tif, or unpack it"),
+        (b"PK\x03\x04", r"is a zip archive; unpack it, .*: /vsizip/\{.*a\.tif\}/NAME\.tif"),
     ],
     ids=["empty", "html", "HTML", "lfs", "header", "text", "zip"],
 )

@@ -8,7 +8,7 @@ import logging
 import math
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from os.path import normpath
@@ -206,7 +206,8 @@ def run(
         movable = with_relative_paths(planned, made.root.absolute())
         write_json(output / FILE_NAME, movable.model_dump(mode="json"))
         pipeline.run(planned, made, say=say)
-        found = _measure(planned, workspace, made, roads)
+        edited = {scene.name for scene in scenes if scene.is_edited}
+        found = _measure(planned, workspace, made, roads, edited)
     reviewed = review.run(planned, made, export=output / "roads.gpkg", say=lambda _: None)
     return ImproveSummary(
         run=str(output),
@@ -261,7 +262,7 @@ def next_folder(root: Path) -> Path:
 
 
 def _is_taken(made: Workspace, edits: Path) -> bool:
-    """Return whether a folder contains a run that was not made from this file of edits."""
+    """Return whether a folder contains a run not made from this file of edits, or has the file."""
     if not made.edits.exists():
         return (made.root / FILE_NAME).exists() or made.record("prepare").exists()
     return made.edits.samefile(edits) or made.edits.read_bytes() != edits.read_bytes()
@@ -558,12 +559,16 @@ def _held_out(shares: Floats) -> Bools:
 
 
 def _measure(
-    config: Config, before: Workspace, after: Workspace, roads: Sequence[Decided]
+    config: Config,
+    before: Workspace,
+    after: Workspace,
+    roads: Sequence[Decided],
+    edited: Collection[str],
 ) -> dict[str, Found]:
-    """Measure both networks on the decided roads that lie on held-out chips."""
+    """Measure both networks on the decided roads that lie on held-out chips of edited scenes."""
     chips = read_fold_chips(after, read_chips(after.chips).chips, _FOLD).held_out
     metres = {kind: np.zeros(3) for kind in ("drawn", "accepted", "rejected")}
-    for scene in sorted({chip.scene for chip in chips}):
+    for scene in sorted({chip.scene for chip in chips if chip.scene in edited}):
         files = [open_probability(each.probability(scene)) for each in (before, after)]
         masks = [
             file.read_road(Window(0, 0, file.grid.height, file.grid.width))

@@ -17,7 +17,6 @@ from roadseg.commands.services.fetch_images import is_service
 from roadseg.commands.services.images.fetching import FetchOptions
 from roadseg.commands.services.map_sources import fetch_sources
 from roadseg.commands.stages import graph, pipeline, predict, report
-from roadseg.commands.stages.declared_stages import sources_of
 from roadseg.commands.stages.evaluate import EvaluateSummary
 from roadseg.commands.stages.graph import DOUBTFUL, GraphSummary
 from roadseg.commands.survey.contents import survey_corners, survey_images
@@ -28,6 +27,7 @@ from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, change_config, differences, load_config
 from roadseg.dataset.footprints import overlapping_pairs
 from roadseg.dataset.scene_parts import open_scene_probability
+from roadseg.dataset.sets import find_scenes, find_sources
 from roadseg.errors import ConfigError, RoadsegError
 from roadseg.learn.network.installed_weights import NAME, checkpoint_folder
 from roadseg.raster.grid import Grid
@@ -354,8 +354,10 @@ def _require_same(
         raise _taken(path, f"a map of these images, made {how}")
     workspace = Workspace(path.parent)
     if labels:
-        now = set(sources_of(config, workspace).scenes)
-        before = _prepared_scenes(workspace) or now
+        now = set(find_sources(find_scenes(config.sets), area_setting=config.imagery.area))
+        before = now
+        if workspace.checkpoint(0).exists():  # Until then, nothing is lost with other images.
+            before = _prepared_scenes(workspace) or now
     else:
         before = {raster.stem for raster in workspace.probabilities.glob("[!.]*.tif")}
         now = set(find_images(images))
@@ -373,9 +375,9 @@ def _require_same(
 
 
 def _prepared_scenes(workspace: Workspace) -> set[str]:
-    """Return the names of all scenes of a run that has been prepared, also of those that failed."""
+    """Return the names of all scenes that `prepare` has begun with, also of those that failed."""
     record = read_record(workspace.record("prepare"))
-    inputs = record.inputs if record and record.is_done else {}
+    inputs = record.inputs if record else {}
     return {name.removeprefix(_IMAGE) for name in inputs if name.startswith(_IMAGE)}
 
 

@@ -111,6 +111,11 @@ def bind_to_share() -> None:
         bind(share_of_cpus(cpus, rank, processes))
 
 
+def is_bound() -> bool:
+    """Return whether `bind_to_share` has bound this process to a share of the cores."""
+    return bool(os.environ.get(_CPUS)) and "LOCAL_RANK" in os.environ
+
+
 def shares_of_cores(machine: Machine, processes: int) -> list[tuple[int, ...]]:
     """Return the cores of each process, NUMA node by NUMA node; none if there are too few."""
     cores = _choose_cores(LaunchOptions(), machine)

@@ -49,7 +49,10 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
     }
     if "prepared_data" in changed:
         own = {key: found for key, found in changed.items() if key not in _OF_DATA}
-        changed = {"prepared_data": ["other images, labels or folds"], **own}
+        changed = {
+            "prepared_data": ["other images, labels or folds, or other settings of these"],
+            **own,
+        }
     if changed:
         what = ", ".join(each for found in changed.values() for each in found)
         raise ConfigError(

@@ -16,6 +16,7 @@ from roadseg.errors import DataError
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.hardware.interrupts import postponed
+from roadseg.learn.hardware.launchers import is_bound
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import read_tensors, write_facts_beside
 from roadseg.learn.network.installed_weights import first_weights
@@ -62,14 +63,16 @@ class TrainingJob:
 
         Args:
             workers: processes that read and augment windows; 0 does so in this process. For an
-                accelerator there are up to 4 or more, as cores allow.
+                accelerator there are at least 4, if there are as many cores.
 
         Raises:
             ConfigError: if an epoch has too few windows for a step, or a batch for all processes.
         """
         options, pin = self.options, self.device.pin_memory
         if workers and self.device.name != "cpu":
-            cores = read_machine().usable_cores // parallel.local_size
+            cores = read_machine().usable_cores
+            if not is_bound():
+                cores //= parallel.local_size
             workers = max(workers, min(_READERS, cores))
         training = TrainingBatches(
             self.training, options, parallel=parallel, workers=workers, pin_memory=pin

@@ -391,6 +391,11 @@ def _read_geoparquet(path: Path, choose: Choose) -> VectorFile:
         wanted = segment_columns(keys) if is_overture else choose(keys)
         with np.errstate(invalid="ignore"):  # Coordinates that are NaN are counted later.
             frame = gpd.read_parquet(path, columns=[*wanted, geometry])
+        shapes = frame.geometry.to_numpy()
+        columns = {str(key): frame[key].to_numpy() for key in frame.columns if key not in others}
+        if is_overture:
+            tags = segment_tags(columns, len(shapes))
+            keys, columns = tuple(tags), {key: tags[key] for key in choose(tuple(tags))}
     except DataError:
         raise
     except FileNotFoundError as error:
@@ -400,11 +405,6 @@ def _read_geoparquet(path: Path, choose: Choose) -> VectorFile:
         raise DataError(
             f"{path}: not a readable GeoParquet file ({reason}); download or copy it again"
         ) from error
-    shapes = frame.geometry.to_numpy()
-    columns = {str(key): frame[key].to_numpy() for key in frame.columns if key not in others}
-    if is_overture:
-        tags = segment_tags(columns, len(shapes))
-        keys, columns = tuple(tags), {key: tags[key] for key in choose(tuple(tags))}
     return VectorFile(
         keys=keys,
         columns=columns,

@@ -145,8 +145,8 @@ def test_other_data_is_refused_in_a_few_words(finished):
     with pytest.raises(ConfigError) as refused:
         read_last(folder, others)
     assert str(refused.value).partition("was started with ")[2] == (
-        "other images, labels or folds, batch_size 2 (now 3); restore these to resume it, or "
-        "retrain with --force"
+        "other images, labels or folds, or other settings of these, batch_size 2 (now 3); restore "
+        "these to resume it, or retrain with --force"
     )
 
 

@@ -61,6 +61,15 @@ def test_a_table_without_geometry_is_refused(write):
         read_roads(path)
 
 
+def test_segments_of_overture_with_nested_values_as_text_are_refused(write):
+    path = write(LINE)
+    table = {"subtype": "road", "class": "primary", "connectors": "[]", "names": '{"primary": "A"}'}
+    lines = gpd.GeoDataFrame([table], geometry=[LINE], crs="EPSG:4326")
+    lines.to_parquet(path)
+    with pytest.raises(DataError, match=r"roads\.parquet: not a readable GeoParquet file"):
+        read_roads(path)
+
+
 @pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.98])
 def test_geoparquet_that_is_cut_short_is_refused(write, share):
     path = write(*[LINE] * 99)

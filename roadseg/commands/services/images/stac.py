@@ -122,7 +122,8 @@ def _pages(address: str, client: Client) -> Iterator[tuple[str, Json]]:
                 f"{without_keys(address)}: found JSON without features, expected an ItemCollection"
             )
         yield from _of_page(address, page)
-        if (link := _link(page, "next")) is None:
+        link = _link(page, "next")
+        if link is None or not page["features"]:  # Some servers name a next page without end.
             return
         if str(link.get("method", "GET")).upper() != "GET":
             raise DataError(
