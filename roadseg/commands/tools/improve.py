@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from os.path import normpath
 from pathlib import Path
 from typing import Any
@@ -245,7 +246,7 @@ class _Scene:
         """Whether people decided about some of its roads."""
         return not shapely.is_empty(self.decided)
 
-    @property
+    @cached_property
     def has_sure_roads(self) -> bool:
         """Whether some of its roads are sure although nobody decided about them."""
         sure = self.roads.lines[self.roads.state == "sure"]

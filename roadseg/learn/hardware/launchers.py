@@ -105,14 +105,14 @@ def launch(options: LaunchOptions, arguments: Sequence[str], *, start: bool = Tr
 
 def bind_to_share() -> None:
     """Bind a process of torchrun to its share of the cores that `launch` chose."""
-    cpus = parse_cpus(os.environ.get(_CPUS, ""))
-    if cpus and "LOCAL_RANK" in os.environ:
+    if is_bound():
+        cpus = parse_cpus(os.environ[_CPUS])
         rank, processes = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
         bind(share_of_cpus(cpus, rank, processes))
 
 
 def is_bound() -> bool:
-    """Return whether `bind_to_share` has bound this process to a share of the cores."""
+    """Return whether this process of torchrun has a share of the cores that `launch` chose."""
     return bool(os.environ.get(_CPUS)) and "LOCAL_RANK" in os.environ
 
 
