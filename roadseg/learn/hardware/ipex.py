@@ -29,7 +29,7 @@ _STDERR = 2
 
 
 def load() -> ModuleType:
-    """Import the extension without its output and its changes of logging.
+    """Import the extension without its output, its changes of logging, and further processes.
 
     Raises:
         DeviceError: if it is missing, made for another torch, or cannot run on this CPU.
@@ -38,6 +38,8 @@ def load() -> ModuleType:
         raise DeviceError(f"backend ipex: {problem}; {_INSTALL}")
     if not features()["avx2"]:
         raise DeviceError("backend ipex needs a CPU with AVX2; choose backend native")
+    # Otherwise its import starts Inductor's processes, which compile for GPUs.
+    os.environ.setdefault("TORCH_WARM_POOL", "0")
     try:
         with _quiet():
             extension = import_module("intel_extension_for_pytorch")

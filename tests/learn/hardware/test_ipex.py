@@ -141,9 +141,10 @@ def test_a_cpu_without_avx2_is_told_before_the_import(monkeypatch):
 
 
 @needs_ipex
-def test_the_import_prints_nothing_and_leaves_logging_alone():
+def test_the_import_prints_nothing_leaves_logging_alone_and_starts_no_compilers():
     program = (
-        "import logging; from roadseg.learn.hardware import ipex; ipex.load();"
+        "import logging, threading; from roadseg.learn.hardware import ipex; ipex.load();"
+        "assert threading.active_count() == 1;"
         "assert not logging.root.handlers; assert logging.getLoggerClass() is logging.Logger"
     )
     words = [sys.executable, "-W", "error", "-c", program]
