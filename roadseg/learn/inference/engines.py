@@ -13,20 +13,18 @@ from torch.nn.functional import interpolate
 
 from roadseg.errors import CheckpointError, ConfigError, DeviceError, RoadsegError, first_line
 from roadseg.learn.hardware import cpu
-from roadseg.learn.hardware.devices import Device, compiler_of, lacks_compiler
+from roadseg.learn.hardware.devices import Device, compiler_of
 from roadseg.learn.inference import openvino
 from roadseg.learn.inference.int8 import MADE_BY, int8_folder, read_int8_facts, unusable
 from roadseg.learn.inference.programs import MAX_DIFFERENCE, Network, Shape, largest_difference
 from roadseg.learn.network.checkpoints import Checkpoint
-from roadseg.learn.network.models import Normalise, check_batch
+from roadseg.learn.network.models import Normalise, check_batch, fold_batch_norms
 from roadseg.raster.scaling import Scaling
 from roadseg.system.text import count
 
-# Windows of 512 pixels for each thread from which compiling first is the shorter way: a
-# ResNet34-UNet took 13.8 s of one core, and then 0.77 s instead of 0.95 s a window.
-_COMPILING_PAYS = 80
-# The same of opening a network that was quantised before: whole commands with the starter on one
-# thread took as long as with eager at 4 to 9 such windows, beside other work.
+# Windows of 512 pixels for each thread from which it pays to open a network that was quantised
+# before: whole commands with the starter on one thread took as long as with eager at 4 to 9 such
+# windows, beside other work.
 _OPENING_PAYS = 6
 # The same of converting for OpenVINO: with the default network, whole commands on one thread took
 # as long as with eager at 65 windows, and were twice as fast without the time of converting.
@@ -88,7 +86,8 @@ def open_engine(
     """Open an engine for a checkpoint.
 
     A device that compiles (`compute.compile`) makes "auto" mean "inductor"; an engine that is
-    requested by its name is taken as it is.
+    requested by its name is taken as it is. Otherwise "auto" leaves "inductor" alone: on a CPU it
+    compiles for ten seconds or more, and is then hardly faster than "eager".
 
     Args:
         checkpoint: the network; it may be moved to the device.
@@ -98,7 +97,7 @@ def open_engine(
             that are ready and accurate enough.
         device: where eager and inductor run; OpenVINO is for a CPU.
         window_px: side of the windows, a multiple of 32.
-        windows: how many there are in all; for few of them nothing is compiled.
+        windows: how many there are in all; for few of them nothing is converted.
 
     Raises:
         ConfigError: if the networks cannot work on windows of this size, or the engine cannot
@@ -167,8 +166,7 @@ def at_sizes(engines: Sequence[Engine], window_px: int) -> Engine:
     @torch.inference_mode()
     def run(windows: Tensor) -> Tensor:
         def at_size(engine: Engine) -> Tensor:
-            sized = _resampled(windows.float(), engine.window_px).round()
-            found = engine.run(sized.to(windows.dtype)).float()
+            found = engine.run(_resampled(windows, engine.window_px)).float()
             return _resampled(found.logit(_SURE), window_px)
 
         return _mean(map(at_size, engines)).sigmoid()
@@ -182,11 +180,15 @@ def at_sizes(engines: Sequence[Engine], window_px: int) -> Engine:
 
 
 def _resampled(values: Tensor, side_px: int) -> Tensor:
-    """Return values, shape (window, band, row, col), with other rows and columns."""
+    """Return values, shape (window, band, row, col), with other rows and columns.
+
+    Bytes are images, which are filtered as they shrink. Log odds are smooth, and the filter would
+    take twice as long as all else.
+    """
     if values.shape[-1] == side_px:
         return values
-    size = (side_px, side_px)
-    return interpolate(values, size, mode="bilinear", antialias=True, align_corners=False)
+    is_image = values.dtype == torch.uint8
+    return interpolate(values, (side_px, side_px), mode="bilinear", antialias=is_image)
 
 
 def _mean(values: Iterator[Tensor]) -> Tensor:
@@ -211,28 +213,23 @@ def _fastest(
     if why:
         return _by_int8(why, folder, shape)
     notes = [problem] if problem else []
-    needed = math.ceil(_CONVERTING_PAYS * pixels)
-    if windows >= needed and not openvino.why_missing():
-        how = f"{openvino_precision(device)}, converted"
-        why = f"{how}: pays from {count(needed, 'window')} on, here {windows}"
+    needed, precision = math.ceil(_CONVERTING_PAYS * pixels), openvino_precision(device)
+    pays = f"pays from {count(needed, 'window')} on, here {windows}"
+    if precision != device.precision:
+        notes.insert(0, f"OpenVINO would compute in {precision} on this CPU")
+    elif windows < needed:
+        notes.insert(0, f"not converted for OpenVINO: {pays}")
+    elif missing := openvino.why_missing():
+        notes.insert(0, f"OpenVINO: {missing}")
+    else:
         try:
             run = _converted(checkpoint, shape, device)
         except RoadsegError as error:
             notes.append(error.args[0])
         else:
-            return _engine("openvino", "; ".join([why, *notes]), shape, run)
-    needed = math.ceil(_COMPILING_PAYS * pixels)
-    why = f"compiled: pays from {count(needed, 'window')} on, here {windows}"
-    if windows < needed:
-        why = f"not {why}"
-    elif problem := lacks_compiler(device):
-        why = problem
-    else:
-        try:
-            return _by_torch("inductor", "; ".join([why, *notes]), checkpoint, device, shape)
-        except DeviceError as error:
-            why = error.args[0]
-    return _by_torch("eager", "; ".join([why, *notes]), checkpoint, device, shape)
+            why = "; ".join([f"{precision}, converted: {pays}", *notes])
+            return _engine("openvino", why, shape, run)
+    return _by_torch("eager", "; ".join(notes), checkpoint, device, shape)
 
 
 def _why_int8(folder: Path, windows: int, needed: int) -> tuple[str, str]:
@@ -281,7 +278,10 @@ def _by_int8(why: str, folder: Path, shape: Shape) -> Engine:
 def _by_torch(name: str, why: str, checkpoint: Checkpoint, device: Device, shape: Shape) -> Engine:
     """Open a network on a device, compiled if the name is "inductor"."""
     device = replace(device, compiler=compiler_of(device) if name == "inductor" else None)
-    fast = device.for_inference(device.to(checkpoint.model).eval())
+    model = checkpoint.model.eval()
+    if device.amp_dtype is None:  # In bfloat16, the folded weights would be rounded.
+        model = fold_batch_norms(model, in_channels=shape[1])
+    fast = device.for_inference(device.to(model))
     network = device.to(ProbabilityNetwork(fast, checkpoint.scaling)).eval()
     device.compile(network)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import segmentation_models_pytorch as smp
 import torch
+from torch import nn
 
 from roadseg.errors import ConfigError, RoadsegError
 from roadseg.learn.network.models import (
@@ -13,6 +14,7 @@ from roadseg.learn.network.models import (
     Normalise,
     build_model,
     check_batch,
+    fold_batch_norms,
     knows_encoder,
     last_layer,
 )
@@ -150,6 +152,57 @@ def test_checking_a_batch_leaves_network_and_generator_as_they_are():
     check_batch(network, in_channels=3, window_px=64, batch_size=2)
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
     assert torch.equal(torch.get_rng_state(), generator)
+
+
+def with_statistics(network):
+    """Give all batch norms statistics as if the network were trained."""
+    generator = torch.Generator().manual_seed(0)
+    for norm in network.modules():
+        if isinstance(norm, nn.BatchNorm2d):
+            norm.running_mean.normal_(0, 0.1, generator=generator)
+            norm.running_var.uniform_(0.5, 2, generator=generator)
+    return network.eval()
+
+
+def count_norms(network):
+    return sum(isinstance(part, nn.BatchNorm2d) for part in network.modules())
+
+
+@pytest.mark.parametrize(
+    ("encoder", "left"),
+    [("resnet18", 0), ("densenet121", 62), ("tu-tf_efficientnet_lite0", 0)],
+)
+def test_convolutions_do_the_work_of_the_batch_norms_behind_them(encoder, left):
+    network = with_statistics(build_model(replace(SMALL, encoder=encoder)))
+    before = copy.deepcopy(network.state_dict())
+    folded = fold_batch_norms(network, in_channels=3)
+    windows = torch.randn(1, 3, 64, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(folded(windows), network(windows), atol=1e-4, rtol=1e-4)
+    assert count_norms(folded) == left < count_norms(network)
+    assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
+
+
+class AnotherOrder(nn.Module):
+    """Declares a norm behind a convolution, and computes it before."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.norm = nn.Conv2d(3, 3, 3), nn.BatchNorm2d(3)
+
+    def forward(self, images):
+        return self.convolution(self.norm(images))
+
+
+class OneSize(nn.Sequential):
+    def forward(self, images):
+        return super().forward(images).reshape(-1, 8, 96, 96)
+
+
+def test_networks_that_cannot_be_folded_stay_as_they_are():
+    fixed = OneSize(nn.Conv2d(3, 8, 1), nn.BatchNorm2d(8))
+    for network in map(with_statistics, (AnotherOrder(), fixed)):
+        assert fold_batch_norms(network, in_channels=3) is network
 
 
 def test_bytes_are_normalised_band_by_band():
