@@ -33,7 +33,7 @@ from roadseg.raster.images import read_grid
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.roads import read_roads, roads_on
-from roadseg.roads.masks.burning import burn_roads, road_areas
+from roadseg.roads.masks.burning import areas_of_roads, burn_roads
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.speeds import DEFAULT_BINS
 
@@ -137,7 +137,7 @@ def mirrored_chips(path, options):
     """Write the probabilities of a chip and its mirror images, four by four."""
     grid = read_grid(options.image)
     roads, _ = roads_on(grid, read_roads(options.labels).roads)
-    mask = burn_roads(road_areas(roads, grid, bins=DEFAULT_BINS), grid)
+    mask = burn_roads(areas_of_roads(roads, grid, bins=DEFAULT_BINS), grid)
     rng = np.random.default_rng(0)
     whole = Grid(grid.crs, grid.transform, CHIPS * grid.height, CHIPS * grid.width)
     profile = new_profile(whole, count=DEFAULT_BINS.count + 1, dtype="uint8")

@@ -187,7 +187,7 @@ def measure_chips(
     """Return the edges on each chip of a scene, and the share of each that is real.
 
     Args:
-        graph: roads of the scene as `find_unrated_graph` returns them.
+        graph: roads of the scene as `trace_and_measure` returns them.
         terms: features of its edges, see `edge_terms`.
         reference: labelled roads of the scene, in the same CRS.
         areas: the part of each chip in which labels are complete.

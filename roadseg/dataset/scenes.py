@@ -23,7 +23,13 @@ from roadseg.raster.pixels import OpenScene, open_scene
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
 from roadseg.roads.labels.areas import Area, area_on, read_area_file
 from roadseg.roads.labels.roads import LabelFile, Roads, apart_text, lay_over, read_roads
-from roadseg.roads.masks.burning import BACKGROUND, IGNORE, areas_of, burn_roads, road_areas
+from roadseg.roads.masks.burning import (
+    BACKGROUND,
+    IGNORE,
+    areas_of_polygons,
+    areas_of_roads,
+    burn_roads,
+)
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
 from roadseg.roads.masks.mask_labels import is_mask_file, open_mask_labels
 from roadseg.roads.masks.raster_styles import mask_renderer, write_style
@@ -254,7 +260,7 @@ def open_labels(task: SceneTask, image: OpenScene) -> Iterator[tuple[Draw, Scene
     """
     facts = image.facts
     area = complete_area(task.area, facts.grid, task.label_options)
-    inside = None if area is None else areas_of(area, facts.grid)
+    inside = None if area is None else areas_of_polygons(area, facts.grid)
     summary = SceneSummary(
         *(task.name, facts.bands, facts.dtype, facts.grid.pixel_size_m),
         chips=(),
@@ -280,7 +286,7 @@ def open_labels(task: SceneTask, image: OpenScene) -> Iterator[tuple[Draw, Scene
         shown = ground_of(facts.grid, facts.extent)
         ground = shown if area is None else area & shown
         roads, summary = _roads_of_scene(task, facts, summary, ground)
-        areas = road_areas(roads, facts.grid, bins=task.label_options.bins)
+        areas = areas_of_roads(roads, facts.grid, bins=task.label_options.bins)
         yield partial(on_image, lambda window: burn_roads(areas, facts.grid.crop(*window))), summary
 
 

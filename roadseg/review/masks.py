@@ -13,7 +13,7 @@ from roadseg.arrays import Array, Bytes, Floats, Lines
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.review.apply import BESIDE_M, Revision, Road
-from roadseg.roads.masks.burning import BACKGROUND, RoadAreas, burn_roads, widened_areas
+from roadseg.roads.masks.burning import BACKGROUND, RoadAreas, areas_of_lines, burn_roads
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import ProbabilityFile, pseudo_labels
 from roadseg.roads.options import ThresholdOptions
@@ -87,7 +87,7 @@ class Decided:
         """
         rows = np.isin(self.state, states)
         half_m = self.width_m[rows] / 2 + wider_m
-        return widened_areas(self.lines[rows], half_m, self.speed_mph[rows], grid, bins=bins)
+        return areas_of_lines(self.lines[rows], half_m, self.speed_mph[rows], grid, bins=bins)
 
 
 def decided_roads(revision: Revision, *, width_m: float) -> Decided:

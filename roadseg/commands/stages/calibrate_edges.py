@@ -34,7 +34,7 @@ from roadseg.roads.metrics.compare import score_apls
 from roadseg.roads.options import CompareOptions
 from roadseg.roads.tracing.blocks import with_halo
 from roadseg.roads.tracing.edge_confidence import edge_terms
-from roadseg.roads.tracing.trace import find_bare_graph
+from roadseg.roads.tracing.trace import trace_graph
 from roadseg.system.parallel import each
 from roadseg.system.progress import counted
 from roadseg.system.workspace import Workspace, require
@@ -118,7 +118,7 @@ def _score_thresholds(
             score_at = {}
             for threshold in set(thresholds):
                 options = config.graph.model_copy(update={"threshold": threshold})
-                found = clip_graph(find_bare_graph(source, options, window=around), area)
+                found = clip_graph(trace_graph(source, options, window=around), area)
                 score_at[threshold] = score_apls(roads, found, comparing)
             scores.append([score_at[threshold] for threshold in thresholds])
     return np.array(scores)
@@ -135,7 +135,7 @@ def measure_run(
 
     Args:
         chips_of: held-out chips, by the name of their scene.
-        graphs: graphs of `find_unrated_graph`, by the name of their scene.
+        graphs: graphs of `trace_and_measure`, by the name of their scene.
 
     Returns:
         The edges on these chips, and the share of each that is real; None if there is no edge.

@@ -30,7 +30,7 @@ from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.logistic import EdgeModel
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.tracing.edge_confidence import mean_confidence
-from roadseg.roads.tracing.trace import find_unrated_graph, rate_edges
+from roadseg.roads.tracing.trace import rate_edges, trace_and_measure
 from roadseg.system.dry_runs import Plan
 from roadseg.system.parallel import Outcome, each, in_order
 from roadseg.system.progress import counted
@@ -232,7 +232,7 @@ def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphS
 def find_roads(config: Config, scene: SceneToTrace, *, workers: int = 1) -> RoadGraph:
     """Find all roads of a scene, however sure they are; several processes share its blocks."""
     map_blocks = partial(in_order, what=scene.name, unit="blocks", workers=workers)
-    return find_unrated_graph(scene.open(config), config.graph, map_blocks=map_blocks)
+    return trace_and_measure(scene.open(config), config.graph, map_blocks=map_blocks)
 
 
 def trace_scene(config: Config, folder: Path, scene: SceneToTrace, *, workers: int = 1) -> Traced:

@@ -27,7 +27,7 @@ from roadseg.raster.inputs import find_images
 from roadseg.raster.windows import Window
 from roadseg.review.masks import PSEUDO_LABELS, SURE, SURE_WIDTHS_M
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.masks.burning import RoadAreas, widened_areas
+from roadseg.roads.masks.burning import RoadAreas, areas_of_lines
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
 from roadseg.roads.masks.probabilities import ProbabilityFile, pseudo_labels
 from roadseg.roads.options import TraceOptions
@@ -259,4 +259,4 @@ def _areas(roads: RoadGraph, chosen: Bools, grid: Grid, *, wider_m: float) -> Ro
     width_m = np.nan_to_num(roads.attributes["width_m"][chosen].astype(np.float64))
     half_m = np.clip(width_m, *SURE_WIDTHS_M) / 2 + wider_m
     speed_mph = np.full(len(lines), DEFAULT_BINS.speeds_mph[0])
-    return widened_areas(lines, half_m, speed_mph, grid, bins=DEFAULT_BINS)
+    return areas_of_lines(lines, half_m, speed_mph, grid, bins=DEFAULT_BINS)

@@ -38,16 +38,16 @@ class RoadAreas:
         return shapely.STRtree(self.shapes)
 
 
-def road_areas(roads: Roads, grid: Grid, *, bins: SpeedBins) -> RoadAreas:
+def areas_of_roads(roads: Roads, grid: Grid, *, bins: SpeedBins) -> RoadAreas:
     """Widen lines to areas, and bring all to the CRS of a scene, ready to be burnt.
 
     Args:
         roads: in `grid.metric_crs`; lines become `width_m` wide, polygons stay as they are.
     """
-    return widened_areas(roads.shapes, roads.half_width_m, roads.speed_mph, grid, bins=bins)
+    return areas_of_lines(roads.shapes, roads.half_width_m, roads.speed_mph, grid, bins=bins)
 
 
-def widened_areas(
+def areas_of_lines(
     shapes: Shapes, half_m: Floats, speed_mph: Floats, grid: Grid, *, bins: SpeedBins
 ) -> RoadAreas:
     """Widen shapes, and bring them to the CRS of a scene, ready to be burnt.
@@ -66,7 +66,7 @@ def widened_areas(
     )
 
 
-def areas_of(polygons: shapely.MultiPolygon, grid: Grid) -> RoadAreas:
+def areas_of_polygons(polygons: shapely.MultiPolygon, grid: Grid) -> RoadAreas:
     """Make polygons ready to be burnt with 1.
 
     Args:

@@ -97,7 +97,7 @@ def keep_surest(graph: RoadGraph, *, precision: float) -> RoadGraph:
     """Return the graph of its `surest` edges, without links that then have a loose end."""
     is_sure = surest(graph.attributes[CONFIDENCE], graph.length_m, precision=precision)
     nowhere = np.zeros(len(graph.nodes), dtype=bool)
-    return _without_loose(graph, is_sure, graph.attributes[INFERRED] == 1, nowhere)
+    return _without_loose_edges(graph, is_sure, graph.attributes[INFERRED] == 1, nowhere)
 
 
 def keep_likely(graph: RoadGraph, border: shapely.Geometry, *, min_confidence: float) -> RoadGraph:
@@ -113,10 +113,10 @@ def keep_likely(graph: RoadGraph, border: shapely.Geometry, *, min_confidence: f
     is_link = graph.attributes[INFERRED] == 1
     is_unlikely = graph.attributes[CONFIDENCE] < min_confidence
     goes_on = np.asarray(shapely.dwithin(shapely.points(graph.nodes), border, BORDER_M))
-    return _without_loose(graph, ~(is_link & is_unlikely), is_link | is_unlikely, goes_on)
+    return _without_loose_edges(graph, ~(is_link & is_unlikely), is_link | is_unlikely, goes_on)
 
 
-def _without_loose(graph: RoadGraph, kept: Bools, may_go: Bools, goes_on: Bools) -> RoadGraph:
+def _without_loose_edges(graph: RoadGraph, kept: Bools, may_go: Bools, goes_on: Bools) -> RoadGraph:
     """Return the kept edges, less those that may go and that no longer join anything at one end.
 
     Args:

@@ -107,14 +107,14 @@ class MapBlocks(Protocol):
 def find_graph(
     pixels: PixelSource, options: TraceOptions, *, map_blocks: MapBlocks = map
 ) -> RoadGraph:
-    """Find the road graph of a scene: that of `find_unrated_graph`, rated by `rate_edges`."""
-    return rate_edges(find_unrated_graph(pixels, options, map_blocks=map_blocks), pixels, options)
+    """Find the road graph of a scene: `trace_and_measure`, then `rate_edges`."""
+    return rate_edges(trace_and_measure(pixels, options, map_blocks=map_blocks), pixels, options)
 
 
-def find_unrated_graph(
+def trace_and_measure(
     pixels: PixelSource, options: TraceOptions, *, map_blocks: MapBlocks = map
 ) -> RoadGraph:
-    """Find all roads of a scene, however sure they are, in the scene's metric CRS.
+    """Trace all roads of a scene, however sure they are, and measure them, in its metric CRS.
 
     The scene is read in blocks, once to thin its roads and once for what lies along its edges;
     memory grows with the block and with the graph, not with the scene. Edges have the attributes
@@ -129,18 +129,18 @@ def find_unrated_graph(
         map_blocks: applies a function to all blocks; `map` does so in this process.
     """
     with pixels.opened() as source:
-        graph = find_bare_graph(source, options, map_blocks=map_blocks)
+        graph = trace_graph(source, options, map_blocks=map_blocks)
         return measure_edges(graph, source, options, map_blocks=map_blocks)
 
 
-def find_bare_graph(
+def trace_graph(
     pixels: PixelSource,
     options: TraceOptions,
     *,
     window: Window | None = None,
     map_blocks: MapBlocks = map,
 ) -> RoadGraph:
-    """Find the roads of an open scene without the attributes that `measure_edges` adds.
+    """Trace the roads of an open scene, without the attributes that `measure_edges` adds.
 
     Args:
         window: the part of the scene that is traced; None for all of it.
@@ -297,7 +297,7 @@ class _Scene:
 def measure_edges(
     graph: RoadGraph, pixels: PixelSource, options: TraceOptions, *, map_blocks: MapBlocks = map
 ) -> RoadGraph:
-    """Add the attributes of `find_unrated_graph` that are read from the pixels along edges."""
+    """Add the attributes of `trace_and_measure` that are read from the pixels along edges."""
     groups = SamplePointGroups(graph, pixels.grid, block_px=_ALL_BANDS_PX)
     level = traced_level(pixels, options)
     parts = list(map_blocks(partial(read_group, pixels, level), groups))

@@ -80,7 +80,7 @@ def test_a_run_that_is_interrupted_again_and_again_ends_as_one_that_is_not(city,
         (scenes, "write_mask"),
         (prepare, "write_chips"),
         (tasks, "write_probability"),
-        (graph, "find_unrated_graph"),
+        (graph, "trace_and_measure"),
         (graph, "write_graphs"),
         (comparisons, "draw_comparison"),
     ):

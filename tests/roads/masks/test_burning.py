@@ -8,7 +8,7 @@ from rasterio.features import rasterize
 
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import cut_blocks
-from roadseg.roads.masks.burning import burn_roads, road_areas, road_pixels
+from roadseg.roads.masks.burning import areas_of_roads, burn_roads, road_pixels
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 from tests.drawing import labels_of
 
@@ -27,7 +27,7 @@ def road(*rows_cols, grid=GRID):
 
 def burn(*shapes, mph=25.0, width_m=4.0, grid=GRID, bins=DEFAULT_BINS):
     roads = labels_of(shapes, speeds_mph=mph, widths_m=width_m)
-    return burn_roads(road_areas(roads, grid, bins=bins), grid)
+    return burn_roads(areas_of_roads(roads, grid, bins=bins), grid)
 
 
 def wander(grid, count=25):
@@ -130,7 +130,7 @@ def test_a_mask_is_what_geopandas_and_rasterio_make(grid):
 @pytest.mark.parametrize("block_px", [37, 128])
 def test_blocks_of_a_mask_are_the_mask(block_px):
     lines, mph = wander(DEGREES)
-    areas = road_areas(labels_of(lines, speeds_mph=mph), DEGREES, bins=DEFAULT_BINS)
+    areas = areas_of_roads(labels_of(lines, speeds_mph=mph), DEGREES, bins=DEFAULT_BINS)
     mask = np.full((300, 300), 99, dtype=np.uint8)
     for row, col, height, width in cut_blocks(300, 300, block_px=block_px):
         block = burn_roads(areas, DEGREES.crop(row, col, height, width))
