@@ -243,10 +243,9 @@ def _find(
             raise _nothing_found(pattern, ranks, what=what, setting=setting)
         chosen |= dict.fromkeys(here)
     if not chosen:
-        advice = "`roadseg init` fills it in"
-        if setting.endswith("roads"):
-            advice += "; a map without labels has no such stages: repeat `roadseg map` for it"
-        raise ConfigError(f"{setting} is empty, expected at least one path; {advice}")
+        raise ConfigError(
+            f"{setting} is empty, expected at least one path; `roadseg init` fills it in"
+        )
     return list(chosen)
 
 

@@ -63,6 +63,10 @@ def stage_command(
             config = load(config_path, assignments, run_folder, required=required)
             folder = run_folder or config.run
             workspace = Workspace(folder)
+            if required:
+                from roadseg.commands.stages.declared_stages import refuse_map
+
+                refuse_map(config, workspace)
             lock = contextlib.nullcontext() if dry_run else _lock(folder, function, values)
             with lock:
                 # Shards are many, and each would read all images and labels for this.

@@ -7,6 +7,7 @@ imports little, not even torch, because `roadseg status` and most dry runs need 
 import itertools
 import json
 import logging
+import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from roadseg.system.records import by_dotted_key
 from roadseg.system.stage_records import (
     MadeFrom,
     Reason,
+    Record,
     Stage,
     read_record,
     read_stage_key,
@@ -85,6 +87,12 @@ class Sources:
         files = {"image": scene.image, "labels": scene.labels}
         files |= {f"area {number}": path for number, path in enumerate(scene.area)}
         return {what: self.fingerprints[path] for what, path in files.items()}
+
+
+def prepared_files(record: Record) -> dict[tuple[str, str], str]:
+    """Return the fingerprints of the files that `prepare` read, by their role and scene."""
+    named = (key.partition(" of ") for key in record.inputs)
+    return {(role, scene): record.inputs[f"{role}{of}{scene}"] for role, of, scene in named}
 
 
 def sources_of(config: Config, workspace: Workspace) -> Sources:
@@ -438,6 +446,22 @@ def renewed_before(stage: str, again: Mapping[str, Reason | Plan]) -> str:
     """
     names = [name for name, why in again.items() if why.renews or stage == "report"]
     return names[-1] if names else ""
+
+
+def refuse_map(config: Config, workspace: Workspace) -> None:
+    """Refuse the folder of a map without labels, which only `roadseg map` can bring up to date.
+
+    Raises:
+        ConfigError: if it is one: nothing is prepared or predicted by stages, but mapped.
+    """
+    has_stages = any(workspace.record(stage).exists() for stage in ("prepare", "predict"))
+    has_labels = any(of.labels.roads for of in config.sets)
+    if workspace.probabilities.is_dir() and not (has_stages or has_labels):
+        folder = shlex.quote(str(workspace.root))
+        raise ConfigError(
+            f"{workspace.root}: is a map made without labels, which has no stages but its report; "
+            f"if images or settings changed, repeat `roadseg map IMAGES --output {folder}`"
+        )
 
 
 def tell_of_changes(

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from roadseg.commands.stages.declared_stages import prepared_files
 from roadseg.errors import ConfigError
 from roadseg.report.facts import read_scores
 from roadseg.report.run_facts import RunFacts, read_run, seconds_of
@@ -217,10 +218,9 @@ def _warnings(names: Sequence[str], runs: Sequence[RunFacts]) -> Iterator[str]:
         yield "the runs hold out different folds, so their figures cannot be compared"
     elif len({chips for run in runs if (chips := _chips(run))}) > 1:
         yield "the runs hold out different chips, so their figures cannot be compared"
-    for what, begins in (("labels", ("labels of", "area")), ("images", ("image of",))):
-        if scenes := _differing_inputs(runs, begins):
-            names_of_scenes = first([name.partition(" of ")[2] for name in scenes], 3)
-            yield f"the {what} differ ({names_of_scenes}), so figures cannot be compared"
+    for what, roles in (("labels", ("labels", "area")), ("images", ("image",))):
+        if scenes := _differing_scenes(runs, roles):
+            yield f"the {what} differ ({first(scenes, 3)}), so figures cannot be compared"
     for what, prefix in (("labels are read", _LABEL_PREFIX), ("metrics are measured", "evaluate.")):
         keys = [s.name for s in _settings(runs) if s.name.startswith(prefix)]
         keys = [key for key in keys if key != "evaluate.pictures"]
@@ -228,15 +228,15 @@ def _warnings(names: Sequence[str], runs: Sequence[RunFacts]) -> Iterator[str]:
             yield f"the {what} differently ({first(keys, 3)}), so figures cannot be compared"
 
 
-def _differing_inputs(runs: Sequence[RunFacts], begins: tuple[str, ...]) -> list[str]:
-    """Return the inputs of prepare with these prefixes whose contents differ between runs."""
-    contents = [
-        {key: mark for key, mark in record.inputs.items() if key.startswith(begins)}
-        for run in runs
-        if (record := run.records.get("prepare"))
+def _differing_scenes(runs: Sequence[RunFacts], roles: tuple[str, ...]) -> list[str]:
+    """Return the scenes whose files of these roles differ between runs."""
+    prepared = [prepared_files(r) for run in runs if (r := run.records.get("prepare"))]
+    read = dict.fromkeys(each for files in prepared for each in files)
+    return [
+        scene
+        for role, scene in read
+        if role.startswith(roles) and len({files.get((role, scene)) for files in prepared}) > 1
     ]
-    names = dict.fromkeys(name for inputs in contents for name in inputs)
-    return [name for name in names if len({inputs.get(name) for inputs in contents}) > 1]
 
 
 def _table(title: str, names: list[str], rows: list[list[str]]) -> str:

@@ -17,6 +17,7 @@ from roadseg.commands.services.fetch_images import is_service
 from roadseg.commands.services.images.fetching import FetchOptions
 from roadseg.commands.services.map_sources import fetch_sources
 from roadseg.commands.stages import graph, pipeline, predict, report
+from roadseg.commands.stages.declared_stages import prepared_files
 from roadseg.commands.stages.evaluate import EvaluateSummary
 from roadseg.commands.stages.graph import DOUBTFUL, GraphSummary
 from roadseg.commands.survey.contents import survey_corners, survey_images
@@ -48,7 +49,6 @@ MINUTES = {"labels": 20.0, "adapt": 2.0}  # Of a training, by what it learns fro
 _RGB = 3  # Bands of the starter.
 _SHARED = 0.1  # Share of the smaller of two images; adjoining tiles overlap less.
 _M2 = 1_000_000  # Square metres of a square kilometre.
-_IMAGE = "image of "  # Before the name of a scene, among the inputs of prepare.
 _OF_THE_STARTER = (
     "mapped with the starter network, which was trained on other places: expect missed and false "
     "roads, and no speeds; with --adapt, it first learns from the roads of these images that it is "
@@ -353,19 +353,18 @@ def _require_same(
         how = f"with the labels {first(list(map(normpath, roads)))}" if roads else "without labels"
         raise _taken(path, f"a map of these images, made {how}")
     workspace = Workspace(path.parent)
-    if labels:
-        now = set(find_sources(find_scenes(config.sets), area_setting=config.imagery.area))
-        before = now
-        if workspace.checkpoint(0).exists():  # Until then, nothing is lost with other images.
-            before = _prepared_scenes(workspace) or now
-    else:
+    if not labels:
         before = {raster.stem for raster in workspace.probabilities.glob("[!.]*.tif")}
-        now = set(find_images(images))
-    if gone := sorted(before - now):
-        what = f"the map of images that are gone, or have another name now ({first(gone)})"
-        raise _taken(path, what)
-    added = sorted(now - before) if labels else []
-    if labels and given > mapped:
+        _refuse_gone(path, before - set(find_images(images)))
+        return
+    now = set(find_sources(find_scenes(config.sets), area_setting=config.imagery.area))
+    record = read_record(workspace.record("prepare"))
+    before = now
+    if workspace.checkpoint(0).exists() and record:  # Else nothing is lost with other images.
+        before = {scene for role, scene in prepared_files(record) if role == "image"}
+    _refuse_gone(path, before - now)
+    added = sorted(now - before)
+    if given > mapped:
         skip = config.compute.on_error == "skip"
         usable = survey_images(images, config.imagery, skip=skip).scenes.values()
         added += sorted({realpath(facts.path) for facts in usable} - mapped)
@@ -374,11 +373,10 @@ def _require_same(
         raise _taken(path, what)
 
 
-def _prepared_scenes(workspace: Workspace) -> set[str]:
-    """Return the names of all scenes that `prepare` has begun with, also of those that failed."""
-    record = read_record(workspace.record("prepare"))
-    inputs = record.inputs if record else {}
-    return {name.removeprefix(_IMAGE) for name in inputs if name.startswith(_IMAGE)}
+def _refuse_gone(path: Path, gone: set[str]) -> None:
+    if gone:
+        what = f"the map of images that are gone, or have another name now ({first(sorted(gone))})"
+        raise _taken(path, what)
 
 
 def _taken(path: Path, what: str) -> ConfigError:

@@ -187,6 +187,24 @@ def test_a_network_maps_images_without_labels(mapped, tmp_path, monkeypatch):
     assert str(stands).endswith(f"to correct it: roadseg review {tmp_path}/map")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["graph"], ["prepare"], ["predict"], ["train", "--fold", "each"], ["run", "--dry-run"]],
+    ids=" ".join,
+)
+def test_a_stage_in_the_folder_of_a_map_without_labels_leads_back_to_the_map(
+    call, tmp_path, write_nowhere, words
+):
+    (tmp_path / "map/probabilities").mkdir(parents=True)
+    write_nowhere("city.tif", np.zeros((3, 8, 8), np.uint8))
+    config = {"run": ".", "imagery": {"images": ["../city.tif"]}}
+    (tmp_path / "map/roadseg.json").write_text(json.dumps(config))
+    done = call(*words, "--run", "map")
+    assert done.exit_code == 2
+    assert "map: is a map made without labels" in done.stderr
+    assert "repeat `roadseg map IMAGES --output map`" in done.stderr
+
+
 def test_an_image_that_is_skipped_is_told(mapped, tmp_path):
     folder, _, _ = mapped
     (tmp_path / "broken.tif").write_text("no raster")
