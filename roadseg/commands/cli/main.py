@@ -2,7 +2,7 @@
 
 import click
 
-from roadseg.commands.cli import begin, config_commands, fetch, improve, results, stages
+from roadseg.commands.cli import begin, config_commands, fetch, results, stages
 from roadseg.commands.cli.group import Group
 from roadseg.commands.cli.logs import LOGGING, send_logs
 from roadseg.commands.cli.process import (
@@ -53,6 +53,6 @@ main.add_commands(
         "Stages": stages.COMMANDS,
         "Runs": results.OF_RUNS,
         "Results": results.COMMANDS,
-        "Accuracy and speed": [*improve.COMMANDS, begin.bench],
+        "Accuracy and speed": [results.improve, stages.quantize, results.export, begin.bench],
     }
 )

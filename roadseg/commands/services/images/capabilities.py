@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from urllib.parse import parse_qsl, quote
 from xml.etree import ElementTree as ET
 
-from roadseg.commands.services.images.records import Credit, joined_texts
+from roadseg.commands.services.images.fetching import Credit, joined_texts
 from roadseg.errors import ConfigError
 from roadseg.system.text import first
 from roadseg.system.web.answers import Answer, BadAnswerError, split_address

@@ -12,6 +12,10 @@ from roadseg.commands.services.images.fetching import (
     Fetch,
     FetchedImage,
     FetchSummary,
+    day_of,
+    is_fetched,
+    slug,
+    write_record,
 )
 from roadseg.commands.services.images.levels import (
     Level,
@@ -21,7 +25,6 @@ from roadseg.commands.services.images.levels import (
     with_tile_px,
     xyz_level,
 )
-from roadseg.commands.services.images.records import day_of, is_fetched, slug, write_record
 from roadseg.commands.services.images.tiles import (
     Tile,
     TileReader,

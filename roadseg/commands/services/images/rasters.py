@@ -20,18 +20,16 @@ from roadseg.commands.services.images.fetching import (
     FETCHED,
     THERE,
     WANTED,
+    Credit,
     Fetch,
     FetchedImage,
     FetchSummary,
-)
-from roadseg.commands.services.images.levels import reprojected
-from roadseg.commands.services.images.records import (
-    Credit,
     Origin,
     is_fetched,
     tags_of,
     write_record,
 )
+from roadseg.commands.services.images.levels import reprojected
 from roadseg.errors import ConfigError, DataError, root_cause
 from roadseg.raster.grid import Grid, grid_of
 from roadseg.raster.images import open_self_contained

@@ -12,9 +12,8 @@ from shapely.errors import ShapelyError
 from shapely.geometry import shape
 
 from roadseg.commands.services.images.capabilities import with_query
-from roadseg.commands.services.images.fetching import Fetch
+from roadseg.commands.services.images.fetching import Credit, Fetch, joined_texts, plain, slug
 from roadseg.commands.services.images.rasters import RASTER_SUFFIXES, RemoteRaster
-from roadseg.commands.services.images.records import Credit, joined_texts, plain, slug
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.labels.areas import Area
 from roadseg.system.records import parse_json

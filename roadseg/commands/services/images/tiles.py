@@ -14,8 +14,8 @@ import rasterio
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
+from roadseg.commands.services.images.fetching import Credit, Origin, tags_of
 from roadseg.commands.services.images.levels import Level, Place, TilePlan
-from roadseg.commands.services.images.records import Credit, Origin, tags_of
 from roadseg.errors import DataError
 from roadseg.raster.pixels import CACHE_BYTES
 from roadseg.raster.tiff import new_profile, open_new

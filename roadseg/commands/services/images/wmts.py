@@ -15,9 +15,8 @@ from roadseg.commands.services.images.capabilities import (
     text_of,
     with_query,
 )
-from roadseg.commands.services.images.fetching import Fetch
+from roadseg.commands.services.images.fetching import Credit, Fetch, plain
 from roadseg.commands.services.images.levels import WEB_MERCATOR, Level, choose_level
-from roadseg.commands.services.images.records import Credit, plain
 from roadseg.commands.services.images.tiles import TileService
 from roadseg.errors import DataError
 from roadseg.system.text import first

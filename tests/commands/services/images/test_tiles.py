@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import rasterio
 
+from roadseg.commands.services.images.fetching import Credit, Origin
 from roadseg.commands.services.images.levels import plan_tiles, xyz_level
-from roadseg.commands.services.images.records import Credit, Origin
 from roadseg.commands.services.images.tiles import TileReader, TileService, decode, write_image
 from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.raster.images import read_facts
