@@ -19,6 +19,7 @@ from scipy.ndimage import gaussian_filter
 
 from roadseg.arrays import Bytes
 from roadseg.commands.city.aerial import draw_scene
+from roadseg.commands.city.scenery import DEMO, Colour, World
 from roadseg.commands.city.streets import (
     ARTERIAL,
     COLLECTOR,
@@ -28,7 +29,6 @@ from roadseg.commands.city.streets import (
     cut_streets,
     draw_streets,
 )
-from roadseg.commands.city.worlds import DEMO, Colour, World
 from roadseg.raster.grid import DEGREES, Grid, reproject
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.system.files import atomic_write

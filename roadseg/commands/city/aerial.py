@@ -13,9 +13,8 @@ from shapely.geometry.base import BaseGeometry
 from roadseg.arrays import Bytes, Floats32
 from roadseg.commands.city import scenery
 from roadseg.commands.city.pavement import draw_surface, draw_traffic, paved_area
-from roadseg.commands.city.scenery import Shape
+from roadseg.commands.city.scenery import DEMO, Shape, World
 from roadseg.commands.city.streets import Street, cut_streets, find_dead_ends, find_junctions
-from roadseg.commands.city.worlds import DEMO, World
 
 _BORDER_M = 30.0  # Metres painted around a scene, so that shadows and crowns reach into it.
 

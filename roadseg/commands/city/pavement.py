@@ -8,15 +8,16 @@ from shapely.geometry.base import BaseGeometry
 
 from roadseg.arrays import Floats
 from roadseg.commands.city.scenery import (
+    Colour,
     SamplePoints,
     Shape,
+    World,
     draw_cars,
     make_rectangles,
     pick,
     sample_points,
 )
 from roadseg.commands.city.streets import ARTERIAL, COLLECTOR, RESIDENTIAL, Street
-from roadseg.commands.city.worlds import Colour, World
 
 LANE_M = 3.6  # Width of a lane in metres.
 BULB_RADIUS_M = 9.0  # Metres; the turning circle of a cul-de-sac.

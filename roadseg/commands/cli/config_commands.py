@@ -32,7 +32,6 @@ def config() -> None:
 
 @dataclass(frozen=True)
 class _Checked:
-    usable: bool
     scenes: int
 
     def __str__(self) -> str:
@@ -58,7 +57,7 @@ def check(config_path: Path | None, assignments: tuple[str, ...]) -> object:
     pipeline.check_settings(loaded)
     pipeline.check_training(loaded)
     scenes = find_sources(find_scenes(loaded.sets), area_setting=loaded.imagery.area)
-    return _Checked(usable=True, scenes=len(scenes))
+    return _Checked(len(scenes))
 
 
 @config.command("show")

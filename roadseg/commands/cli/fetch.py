@@ -170,7 +170,7 @@ def roads(**request: Any) -> object:  # noqa: ANN401 - what to fetch, and how
     """
     from roadseg.commands.services import fetch_roads
 
-    return fetch_roads.run(fetch_roads.RoadRequest(**request))
+    return fetch_roads.run(**request)
 
 
 def take_fetch_options(values: dict[str, Any]) -> "FetchOptions":

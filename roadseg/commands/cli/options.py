@@ -290,14 +290,6 @@ DRY_RUN = click.option(
     help="Show what would run, with its files, time and memory, without running it.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-FOLD = click.option(
-    "--fold",
-    type=click.IntRange(min=0),
-    metavar="N",
-    default=0,
-    show_default=True,
-    help="Number of the held-out fold.",
-)
 
 
 class _FoldOrWord(click.ParamType[Any]):
@@ -319,27 +311,25 @@ class _FoldOrWord(click.ParamType[Any]):
         return int(str(value))
 
 
-TRAINED_FOLD = click.option(
-    "--fold",
-    type=_FoldOrWord("each", "all"),
-    default=0,
-    show_default=True,
-    help="Number of the held-out fold. each: hold out every fold in turn; all: train on all "
-    "chips, for the number of epochs that worked best on the folds.",
+def _fold(meaning: str, *words: str, default: int | None = 0) -> Option:
+    """Return the option of a fold, or of some words for several."""
+    kind, is_shown = _FoldOrWord(*words), default is not None
+    return click.option("--fold", type=kind, default=default, show_default=is_shown, help=meaning)
+
+
+FOLD = _fold("Number of the held-out fold.")
+TRAINED_FOLD = _fold(
+    "Number of the held-out fold. each: hold out every fold in turn; all: train on all chips, for "
+    "the number of epochs that worked best on the folds.",
+    *("each", "all"),
 )
-FOLD_OR_EACH = click.option(
-    "--fold",
-    type=_FoldOrWord("each"),
-    default=0,
-    show_default=True,
-    help="Number of the held-out fold. each: every fold, with its own network.",
-)
-NETWORK_OF_FOLD = click.option(
-    "--fold",
-    type=_FoldOrWord("each", "all"),
-    help="Fold whose network to use. each: predict every chip with the network that held it out "
-    "(default if all folds are trained, otherwise 0). For IMAGES, the default is all if it "
-    "is trained, otherwise 0; each averages the networks of all folds.",
+FOLD_OR_EACH = _fold("Number of the held-out fold. each: every fold, with its own network.", "each")
+NETWORK_OF_FOLD = _fold(
+    "Fold whose network to use. each: predict every chip with the network that held it out "
+    "(default if all folds are trained, otherwise 0). For IMAGES, the default is all if it is "
+    "trained, otherwise 0; each averages the networks of all folds.",
+    *("each", "all"),
+    default=None,
 )
 OUTPUT = click.option("--output", type=FOLDER, help="Folder for the results of IMAGES.")
 

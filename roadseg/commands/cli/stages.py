@@ -1,5 +1,6 @@
 """The commands of the stages, from prepare to report, run for all, and quantize."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,11 +54,7 @@ def split(config: "Config", workspace: "Workspace", *, dry_run: bool, force: boo
     \b
     Example: roadseg split --set split.method=random
     """
-    if dry_run:
-        return _plan("split", config, workspace, force=force)
-    from roadseg.commands.stages import split
-
-    return split.run(config, workspace, force=force)
+    return _run_or_plan("split", config, workspace, dry_run=dry_run, force=force)
 
 
 @stage_command(TRAINED_FOLD, *DEVICES, *LAUNCHING, PROCESSES)
@@ -83,11 +80,7 @@ def train(
       roadseg train --fold each
       roadseg train --fold all
     """
-    if dry_run:
-        return _plan("train", config, workspace, fold=fold, force=force)
-    from roadseg.commands.stages import train
-
-    return train.run(config, workspace, fold=fold, force=force)
+    return _run_or_plan("train", config, workspace, dry_run=dry_run, fold=fold, force=force)
 
 
 @stage_command(
@@ -146,9 +139,7 @@ def predict(
     if output is None:
         fold = predict.default_fold(config, workspace) if fold is None else fold
         chosen: dict[str, Any] = {"fold": fold, "force": force, "shard": shard}
-        if dry_run:
-            return _plan("predict", config, workspace, **chosen)
-        return predict.run(config, workspace, **chosen)
+        return _run_or_plan("predict", config, workspace, dry_run=dry_run, **chosen)
     return (predict.plan_images if dry_run else predict.run_images)(
         config,
         images,
@@ -186,12 +177,10 @@ def graph(
         )
         raise click.UsageError(msg)
     require_images(images)
-    if dry_run and output is None:
-        return _plan("graph", config, workspace, force=force)
+    if output is None:
+        return _run_or_plan("graph", config, workspace, dry_run=dry_run, force=force)
     from roadseg.commands.stages import graph
 
-    if output is None:
-        return graph.run(config, workspace, force=force)
     return (graph.plan_images if dry_run else graph.run_images)(config, images, output=output)
 
 
@@ -202,11 +191,7 @@ def evaluate(config: "Config", workspace: "Workspace", *, dry_run: bool, force: 
     \b
     Example: roadseg evaluate --json
     """
-    if dry_run:
-        return _plan("evaluate", config, workspace, force=force)
-    from roadseg.commands.stages import evaluate
-
-    return evaluate.run(config, workspace, force=force)
+    return _run_or_plan("evaluate", config, workspace, dry_run=dry_run, force=force)
 
 
 @stage_command(
@@ -228,11 +213,8 @@ def report(
       roadseg report roadseg-map --pdf
       roadseg report --set report.max_mb=10
     """
-    if dry_run:
-        return _plan("report", config, workspace, after="--pdf" if pdf else "", force=force)
-    from roadseg.commands.stages import report
-
-    return report.run(config, workspace, force=force, pdf=pdf)
+    asked: dict[str, Any] = {"after": "--pdf" if pdf else ""} if dry_run else {"pdf": pdf}
+    return _run_or_plan("report", config, workspace, dry_run=dry_run, force=force, **asked)
 
 
 @stage_command(FOLD_OR_EACH, AREA, *PREDICTING, WORKERS, ON_ERROR, *DEVICES, *LAUNCHING)
@@ -276,11 +258,20 @@ def quantize(
     return quantize_fold(config, workspace, fold=fold, force=force)
 
 
-def _plan(stage: str, config: "Config", workspace: "Workspace", **options: Any) -> object:  # noqa: ANN401 - of `plan_stage`
-    """Return what a stage of the run would do."""
-    from roadseg.commands.stages import pipeline
+def _run_or_plan(
+    stage: str,
+    config: "Config",
+    workspace: "Workspace",
+    *,
+    dry_run: bool,
+    **options: Any,  # noqa: ANN401 - of the stage
+) -> object:
+    """Run a stage of the run, or return what it would do."""
+    if dry_run:
+        from roadseg.commands.stages import pipeline
 
-    return pipeline.plan_stage(stage, config, workspace, **options)
+        return pipeline.plan_stage(stage, config, workspace, **options)
+    return import_module(f"roadseg.commands.stages.{stage}").run(config, workspace, **options)
 
 
 def _all_or_none(*values: object) -> bool:

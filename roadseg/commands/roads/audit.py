@@ -99,7 +99,7 @@ def run(
 
     Args:
         source: the map, any file with road lines that `score` reads.
-        probabilities: raster of `roadseg predict`, mask, VRT, or folder of such files.
+        probabilities: raster of `roadseg predict`, mask, VRT, folder of such files, or run folder.
         output: GeoPackage to write, with layers stretches and ways, and a table summary.
 
     Raises:
@@ -109,46 +109,15 @@ def run(
     """
     require_suffix(output, ".gpkg", option="--output")
     refuse_to_overwrite(output, source, option="--output")
-    rasters = open_rasters(probabilities)
+    of_run = Workspace(probabilities).probabilities
+    folder = of_run if of_run.is_dir() else probabilities
+    rasters = list(map(_open_placed, image_paths([str(folder)], setting="--probabilities")))
     tables = AuditTables(audit_ways(read_ways(source), rasters, options))
-    summary = summarise(tables, options, rasters=len(rasters), output=output)
-    if output is not None:
-        write_audit(output, tables)
-    return summary
-
-
-def open_rasters(path: Path) -> list[Raster]:
-    """Return the rasters of a path: a file, or all images in a folder.
-
-    Raises:
-        DataError: there is none, one cannot be read, or one has no georeference.
-    """
-    of_run = Workspace(path).probabilities
-    path = of_run if of_run.is_dir() else path
-    return list(map(_open_placed, image_paths([str(path)], setting="--probabilities")))
-
-
-def _open_placed(path: Path) -> Raster:
-    """Open a raster; refuse one without georeference."""
-    # The size of a pixel, which counts only without a georeference, is that of any.
-    raster = open_probability(path, gsd_m=1.0)
-    if raster.grid.is_local:
-        raise DataError(
-            f"{path}: has no georeference, so the ways of the map cannot be placed on it; add one "
-            "with gdal_translate -a_srs -a_ullr"
-        )
-    return raster
-
-
-def summarise(
-    tables: AuditTables, options: AuditOptions, *, rasters: int, output: Path | None
-) -> AuditSummary:
-    """Return the figures of an audit."""
     audit = tables.audit
     east, north = (round(each, 2) if np.isfinite(each) else None for each in audit.shift_m)
-    return AuditSummary(
+    summary = AuditSummary(
         roads=audit.ways.source,
-        probabilities=rasters,
+        probabilities=len(rasters),
         ways=len(audit.ways.lines),
         outside=audit.outside,
         left_out=dict(Counter(audit.ways.left_out)),
@@ -164,3 +133,18 @@ def summarise(
         threshold=audit.thresholds,
         output=None if output is None else str(output),
     )
+    if output is not None:
+        write_audit(output, tables)
+    return summary
+
+
+def _open_placed(path: Path) -> Raster:
+    """Open a raster; refuse one without georeference."""
+    # The size of a pixel, which counts only without a georeference, is that of any.
+    raster = open_probability(path, gsd_m=1.0)
+    if raster.grid.is_local:
+        raise DataError(
+            f"{path}: has no georeference, so the ways of the map cannot be placed on it; add one "
+            "with gdal_translate -a_srs -a_ullr"
+        )
+    return raster

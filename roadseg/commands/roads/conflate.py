@@ -106,25 +106,18 @@ def run(
             that `conflate` did not write, or one that it reads.
         OutputError: the folder cannot be written.
     """
-    return add_roads(read_one_place(predicted), into, output=output, options=options)
-
-
-def add_roads(
-    predicted: DrawnRoads, into: Path, *, output: Path, options: ConflateOptions
-) -> ConflateSummary:
-    """Add predicted roads to the map in a file, as `run` does."""
-    _refuse_other_files(output)
-    _refuse_sources(output, [predicted.source.path, into])
+    roads = read_one_place(predicted)
+    _refuse_other_files(output, [predicted, into])
     with Progress("conflate", total=3, unit="steps") as progress:
-        known, osm = _read_map(into, predicted)
+        known, osm = _read_map(into, roads)
         progress.add()
-        new, merged = _join(predicted, known, osm, options)
+        new, merged = _join(roads, known, osm, options)
         progress.add()
         files = _write(output, osm, new, merged)
     metres = np.asarray(shapely.length(new.lines))
     reasons, numbers = np.unique(new.reason[~new.is_added].astype(str), return_counts=True)
     return ConflateSummary(
-        predicted=str(predicted.source),
+        predicted=str(predicted),
         into=str(into),
         added_km=float(metres[new.is_added].sum()) / 1000,
         added=int(new.is_added.sum()),
@@ -137,25 +130,20 @@ def add_roads(
     )
 
 
-def _refuse_sources(output: Path, sources: list[Path]) -> None:
-    """Refuse an output folder that contains an input, which would be replaced."""
+def _refuse_other_files(output: Path, sources: list[Path]) -> None:
+    """Refuse to replace a folder with files that `conflate` did not write, or with an input."""
+    names = sorted(path.name for path in output.glob("*"))
+    if others := [name for name in names if not name.startswith(_FILES)]:
+        raise ConfigError(
+            f"--output {output}: contains files that are not results of `conflate` "
+            f"({first(others)}); name a new folder"
+        )
     for source in sources:
         if output.resolve() in source.resolve().parents:
             raise ConfigError(
                 f"{output}: contains {source.name}, which is read, and would be replaced; write to "
                 "another folder"
             )
-
-
-def _refuse_other_files(output: Path) -> None:
-    """Refuse to replace a folder with files that are not results of `conflate`."""
-    names = sorted(path.name for path in output.glob("*"))
-    others = [name for name in names if not name.startswith(_FILES)]
-    if others:
-        raise ConfigError(
-            f"--output {output}: contains files that are not results of `conflate` "
-            f"({first(others)}); name a new folder"
-        )
 
 
 def _read_map(path: Path, predicted: DrawnRoads) -> tuple[DrawnRoads, OsmMap | None]:

@@ -13,7 +13,6 @@ from roadseg.roads.formats.any_roads import (
 from roadseg.roads.formats.by_suffix import format_of, write_graph
 from roadseg.roads.formats.pairing import only_source
 from roadseg.roads.graph.crossings import join_crossings
-from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.traffic import assumed_speeds
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import refuse_to_overwrite
@@ -92,6 +91,7 @@ def run(
             graph = join_crossings(graph)
         progress.add()
         write_graph(target, graph, source=source)
+    is_assumed = assumed_speeds(graph.attributes, len(graph.lines))
     return ConvertSummary(
         source=str(source),
         output=str(target),
@@ -99,12 +99,5 @@ def run(
         nodes=len(graph.nodes),
         edges=len(graph.lines),
         attributes=sorted(graph.attributes),
-        assumed_share=_assumed_share(graph),
+        assumed_share=round(graph.share_of_length(is_assumed), 6),
     )
-
-
-def _assumed_share(graph: RoadGraph) -> float:
-    """Return the share of the length with speeds that neither the file nor pixels stated."""
-    is_default = assumed_speeds(graph.attributes, len(graph.lines))
-    total = float(graph.length_m.sum())
-    return round(float(graph.length_m[is_default].sum()) / total, 6) if total else 0.0

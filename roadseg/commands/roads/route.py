@@ -11,7 +11,7 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Bools, Floats
+from roadseg.arrays import Floats
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.raster.grid import DEGREES, is_local, transformer
 from roadseg.roads.colours import ROUTE
@@ -179,8 +179,8 @@ def find_route(
         seconds=_seconds(route),
         length_m=float(route.length_m.sum()),
         edges=len(route.lines),
-        inferred_share=None if inferred is None else _share(route, inferred == 1),
-        assumed_share=_share(route, assumed_speeds(route.attributes, len(route.lines))),
+        inferred_share=None if inferred is None else route.share_of_length(inferred == 1),
+        assumed_share=route.share_of_length(assumed_speeds(route.attributes, len(route.lines))),
         from_road_m=from_road_m,
         to_road_m=to_road_m,
         sections=list(_sections(route)),
@@ -295,13 +295,6 @@ def _seconds(route: RoadGraph) -> float | None:
         return None
     total = float(np.sum(route.attributes[TRAVEL_TIME], dtype=np.float64))
     return total if np.isfinite(total) else None
-
-
-def _share(route: RoadGraph, chosen: Bools) -> float:
-    """Return the share of the length that the chosen edges have."""
-    length = route.length_m
-    total = float(length.sum())
-    return float(length[chosen].sum()) / total if total else 0.0
 
 
 def _sections(route: RoadGraph) -> Iterator[RouteSection]:

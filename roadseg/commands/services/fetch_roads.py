@@ -34,8 +34,6 @@ from roadseg.system.units import road_text
 from roadseg.system.web.client import Client, RequestPolicy
 from roadseg.system.web.keys import without_keys
 
-LIMIT_KM2 = 10_000.0
-
 _log = logging.getLogger(__name__)
 
 _EARTH = Geod(ellps="WGS84")
@@ -43,27 +41,6 @@ _EQUAL_AREA = CRS.from_epsg(6933)
 # Overpass is slow to begin an answer, and has few places for each user.
 POLICY = RequestPolicy(per_second=1.0, tries=5, first_wait_s=3.0, quiet_s=TIMEOUT_S + 30.0)
 _SUFFIXES = (*LABEL_DRIVERS, *PARQUET_SUFFIXES, *OSM_SUFFIXES)
-
-
-@dataclass(frozen=True)
-class RoadRequest:
-    """A request for the roads of an area.
-
-    Attributes:
-        area: vector file with polygons, or a box in degrees: minx,miny,maxx,maxy.
-        output: file to write; its suffix determines the format.
-        server: address of an Overpass server; None for the public one.
-        headers: headers for the server, such as `X-Key: {env:MY_KEY}`.
-        hosts: hosts to which the server may redirect.
-    """
-
-    area: str
-    output: Path
-    server: str | None = None
-    limit_km2: float = LIMIT_KM2
-    headers: Sequence[str] = ()
-    hosts: Sequence[str] = ()
-    force: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,8 +73,24 @@ class FetchRoadsSummary(Summary):
         )
 
 
-def run(request: RoadRequest) -> FetchRoadsSummary:
+def run(
+    area: str,
+    output: Path,
+    *,
+    server: str | None = None,
+    limit_km2: float = 10_000.0,
+    headers: Sequence[str] = (),
+    hosts: Sequence[str] = (),
+    force: bool = False,
+) -> FetchRoadsSummary:
     """Fetch the roads that touch an area, each as a whole, and write them with a record of origin.
+
+    Args:
+        area: vector file with polygons, or a box in degrees: minx,miny,maxx,maxy.
+        output: file to write; its suffix determines the format.
+        server: address of an Overpass server; None for the public one.
+        headers: headers for the server, such as `X-Key: {env:MY_KEY}`.
+        hosts: hosts to which the server may redirect.
 
     Raises:
         ConfigError: an option cannot be used, the output exists, or a package is missing.
@@ -105,43 +98,43 @@ def run(request: RoadRequest) -> FetchRoadsSummary:
             area.
         OutputError: the file cannot be written.
     """
-    _check(request)
-    area = read_area(request.area)
+    _require_writable(output, force=force)
+    degrees = read_area(area).degrees
     # Geodesics around half of the earth and more would take the shorter way.
-    km2 = float(reproject(np.array([area.degrees]), DEGREES, _EQUAL_AREA)[0].area) / 1e6
-    if km2 > request.limit_km2:
+    km2 = float(reproject(np.array([degrees]), DEGREES, _EQUAL_AREA)[0].area) / 1e6
+    if km2 > limit_km2:
         raise ConfigError(
-            f"--area {request.area}: has {km2:,.0f} km2, more than --limit-km2 "
-            f"{request.limit_km2:,g}; choose a smaller area, or a larger limit"
+            f"--area {area}: has {km2:,.0f} km2, more than --limit-km2 "
+            f"{limit_km2:,g}; choose a smaller area, or a larger limit"
         )
-    server = request.server or PUBLIC_SERVER
+    server = server or PUBLIC_SERVER
     address = without_keys(server)
     _log.info("%s: fetching the roads of %.2f km2", address, km2)
     # A map for `conflate` also has what is in the way of roads.
-    keys = OF_MAPS if _is_osm(request.output) else HIGHWAYS
-    policy = replace(POLICY, hosts=frozenset(request.hosts))
-    with Client(server, request.headers, policy) as client:
-        asked = OverpassArea(client, server, area.degrees, keys)
+    keys = OF_MAPS if _is_osm(output) else HIGHWAYS
+    policy = replace(POLICY, hosts=frozenset(hosts))
+    with Client(server, headers, policy) as client:
+        asked = OverpassArea(client, server, degrees, keys)
         with Progress("fetch roads", total=len(asked.boxes()), unit="boxes") as progress:
             objects = asked.fetch(progress.add)
     roads = objects.roads()
     if not len(roads.lines):
-        sides = ",".join(f"{side:.7g}" for side in area.degrees.bounds)
+        sides = ",".join(f"{side:.7g}" for side in degrees.bounds)
         raise DataError(
             f"{address}: no road in the area {sides}; nothing was written; check the order "
             "minx,miny,maxx,maxy (longitude first), and that the server covers the area"
         )
-    with atomic_write_parts(request.output, origin_suffix(request.output)) as partial:
+    with atomic_write_parts(output, origin_suffix(output)) as partial:
         if _is_osm(partial):
-            write_osm_objects(partial, objects, bounds=area.degrees.bounds, date=asked.date)
+            write_osm_objects(partial, objects, bounds=degrees.bounds, date=asked.date)
         else:
             ids = {"osm_id": roads.way_id, "osm_version": roads.way_version}
             write_label_layer(partial, roads.lines, ids | roads.columns())
-        origin = Origin("Overpass", address, OSM_LICENCE, OSM_CREDIT, asked.date, request.area)
+        origin = Origin("Overpass", address, OSM_LICENCE, OSM_CREDIT, asked.date, area)
         write_origin(partial, origin)
     return FetchRoadsSummary(
         source=address,
-        output=str(request.output),
+        output=str(output),
         area_km2=round(km2, 3),
         roads=len(roads.lines),
         road_km=round(sum(map(_EARTH.geometry_length, roads.lines)) / 1000, 3),
@@ -151,14 +144,13 @@ def run(request: RoadRequest) -> FetchRoadsSummary:
     )
 
 
-def _check(request: RoadRequest) -> None:
-    """Refuse an impossible request before anything is fetched."""
-    output = request.output
+def _require_writable(output: Path, *, force: bool) -> None:
+    """Refuse an impossible file before anything is fetched."""
     if not output.name.lower().endswith(_SUFFIXES):
         raise ConfigError(f"--output {output}: use a file name that ends in {', '.join(_SUFFIXES)}")
     if output.is_dir():
         raise ConfigError(f"--output {output}: is a folder; name a file in it")
-    if output.exists() and not request.force:
+    if output.exists() and not force:
         raise ConfigError(f"--output {output}: exists; add --force to replace it")
     if _is_osm(output):
         check_package("osmium", needed_by="OpenStreetMap data", otherwise="use .gpkg")

@@ -8,7 +8,6 @@ from typing import Any
 import shapely
 
 from roadseg.commands.services import fetch_images, fetch_roads
-from roadseg.commands.services.fetch_roads import RoadRequest
 from roadseg.commands.services.images.fetching import FetchOptions, ImageRequest
 from roadseg.errors import ConfigError
 from roadseg.raster.grid import DEGREES, crs_setting
@@ -93,7 +92,7 @@ def fetch_sources(
             files[without_keys(image)] = fetched
         if roads:
             path = folder / f"{OVERPASS}.gpkg"
-            say("fetch", fetch_roads.run(RoadRequest(area, path, force=True)))
+            say("fetch", fetch_roads.run(area, path, force=True))
             files[OVERPASS] = [path.name]
         write_json(record, {"asked": asked, "files": files})
 

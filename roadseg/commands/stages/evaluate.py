@@ -253,8 +253,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     scores = [score for of_scene in of_scenes for score in of_scene]
     calibration = read_summary(workspace.record("graph"), _Calibrated).calibration
     metres = metres_from_training(workspace, listed.chips, {score.fold for score in scores})
-    summary = _summary(config, scores, predicted.fold, metres)
-    summary = _with_reliability(summary, calibration)
+    summary = _summary(config, scores, predicted.fold, metres, calibration)
     _write_table(workspace, scores)
     outputs = [workspace.evaluation, *map(workspace.picture, drawn)]
     if summary.reliability:
@@ -356,7 +355,11 @@ def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
 
 
 def _summary(
-    config: Config, scores: Sequence[ChipScore], predicted: FoldOrEach, metres: Mapping[str, float]
+    config: Config,
+    scores: Sequence[ChipScore],
+    predicted: FoldOrEach,
+    metres: Mapping[str, float],
+    calibration: Calibration | None,
 ) -> EvaluateSummary:
     """Return the metrics of all chips, and of the chips of each set, fold and distance."""
     if not scores:
@@ -371,6 +374,16 @@ def _summary(
         by_set=_by([(score.set, score) for score in scores], [of.name for of in config.sets]),
         by_distance=_by_distance(scores, metres),
     )
+    if calibration and calibration.reliability:
+        of_sets = calibration.reliability_by_set
+        for name in of_all.by_set.keys() & of_sets.keys():
+            of_all.by_set[name]["calibration_error"] = of_sets[name].error
+        of_all = replace(
+            of_all,
+            calibration_error=calibration.reliability.error,
+            reliability={"": calibration.reliability, **of_sets},
+            kept=dict(calibration.kept),
+        )
     if predicted != "each":
         return of_all
     folds = sorted({score.fold for score in scores})
@@ -382,24 +395,6 @@ def _summary(
         by_fold=by_fold,
         spread={name: found for name, found in spread.items() if found is not None},
         set_of_fold={str(score.fold): score.set for score in scores} if is_set else {},
-    )
-
-
-def _with_reliability(summary: EvaluateSummary, calibration: Calibration | None) -> EvaluateSummary:
-    """Return the summary with the reliability of the confidence of edges, of all and by set."""
-    if calibration is None or calibration.reliability is None:
-        return summary
-    of_sets = calibration.reliability_by_set
-    by_set: dict[str, Figures] = {
-        name: figures | ({"calibration_error": of_sets[name].error} if name in of_sets else {})
-        for name, figures in summary.by_set.items()
-    }
-    return replace(
-        summary,
-        by_set=by_set,
-        calibration_error=calibration.reliability.error,
-        reliability={"": calibration.reliability, **of_sets},
-        kept=dict(calibration.kept),
     )
 
 

@@ -92,17 +92,12 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class QuantizeSummary(Summary):
-    """An INT8 network, how accurate and how fast it is; see `Accuracy`."""
+class QuantizeSummary(Accuracy, Summary):
+    """An INT8 network, how accurate and how fast it is."""
 
     fold: int
     folder: str
     chips: int
-    mask_iou: float
-    f1: float
-    exact_f1: float
-    apls: float
-    exact_apls: float
     windows_per_s: float
     eager_windows_per_s: float
     eager_precision: str

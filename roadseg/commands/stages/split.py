@@ -63,8 +63,8 @@ class SplitSummary(Summary):
         groups: number of groups of chips that were kept together.
         method: method by which they were assigned to folds.
         road_by_fold: share of road among the valid pixels of each fold.
-        groups_by_fold: names of the sets that are folds; empty with other methods.
-        chips_of_sets: number of chips of each set in each fold; empty without sets.
+        chips_of_sets: number of chips of each set in each fold; empty without sets. With method
+            "sets", the first set is fold 0, and so on.
         mismatch_m: mean difference, in metres, between the distances of held-out chips to the
             training chips and those of the images in split.target; None with other methods.
         buffer_m: distance from held-out chips, in metres, below which chips are not trained on.
@@ -76,7 +76,6 @@ class SplitSummary(Summary):
     method: str
     chips_by_fold: list[int]
     road_by_fold: list[float]
-    groups_by_fold: list[list[str]] = field(default_factory=list)
     chips_of_sets: dict[str, list[int]] = field(default_factory=dict)
     mismatch_m: float | None = None
     buffer_m: float = 0.0
@@ -84,36 +83,26 @@ class SplitSummary(Summary):
 
     def __str__(self) -> str:
         """Return the figures as a sentence."""
-        how = _HOW[self.method].format(self.groups) + self._mismatch_text()
-        sizes, shares = self.chips_by_fold, self.road_by_fold
-        return (
-            f"{count(self.chips, 'chip')} {how}; chips per fold: {_numbers(sizes)}"
-            f"{self._sets_text()}; road pixels per fold: "
-            f"{', '.join(f'{share:.1%}' for share in shares)}{self._groups_text()}"
-            f"{self._buffer_text()}"
-        )
-
-    def _sets_text(self) -> str:
-        sets = (f"{name} {_numbers(folds)}" for name, folds in self.chips_of_sets.items())
-        is_listed = self.chips_of_sets and self.method != "sets"
-        return f" (of {'; of '.join(sets)})" if is_listed else ""
-
-    def _groups_text(self) -> str:
-        folds = (f"{fold} {' and '.join(names)}" for fold, names in enumerate(self.groups_by_fold))
-        return f"; folds: {', '.join(folds)}" if self.groups_by_fold else ""
-
-    def _mismatch_text(self) -> str:
-        if self.mismatch_m is None:
-            return ""
-        off = distance_text(self.mismatch_m)
-        return f", whose distances to training chips differ from those of split.target by {off}"
-
-    def _buffer_text(self) -> str:
-        lost = self.buffer_by_fold
-        if not lost:
-            return ""
-        near, each = distance_text(self.buffer_m), _numbers(lost)
-        return f"; chips not trained on, nearer than {near} to the held-out ones, per fold: {each}"
+        how = _HOW[self.method].format(self.groups)
+        if self.mismatch_m is not None:
+            off = distance_text(self.mismatch_m)
+            how += f", whose distances to training chips differ from those of split.target by {off}"
+        sets = "; of ".join(f"{name} {_numbers(many)}" for name, many in self.chips_of_sets.items())
+        of_sets = f" (of {sets})" if sets and self.method != "sets" else ""
+        parts = [
+            f"{count(self.chips, 'chip')} {how}",
+            f"chips per fold: {_numbers(self.chips_by_fold)}{of_sets}",
+            f"road pixels per fold: {', '.join(f'{share:.1%}' for share in self.road_by_fold)}",
+        ]
+        if self.method == "sets":
+            folds = (f"{fold} {name}" for fold, name in enumerate(self.chips_of_sets))
+            parts.append(f"folds: {', '.join(folds)}")
+        if self.buffer_by_fold:
+            near, lost = distance_text(self.buffer_m), _numbers(self.buffer_by_fold)
+            parts.append(
+                f"chips not trained on, nearer than {near} to the held-out ones, per fold: {lost}"
+            )
+        return "; ".join(parts)
 
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSummary:
@@ -161,7 +150,6 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
         method=options.method,
         chips_by_fold=np.bincount(folds).tolist(),
         road_by_fold=road_by_fold(chips, folds).tolist(),
-        groups_by_fold=_sets_by_fold(folds, sets) if options.method == "sets" else [],
         chips_of_sets={
             of.name: np.bincount(
                 folds[np.array(sets) == of.name], minlength=folds.max() + 1
@@ -259,12 +247,6 @@ def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hash
         [ground_of(chip) for chip in chips],
         block_m=options.block_m,
     )
-
-
-def _sets_by_fold(folds: Ints, sets: Sequence[str]) -> list[list[str]]:
-    """Return the names of the sets in each fold."""
-    pairs = set(zip(folds.tolist(), sets, strict=True))
-    return [sorted(name for at, name in pairs if at == fold) for fold in range(folds.max() + 1)]
 
 
 def _folds_of_file(config: Config, chips: Sequence[ChipRecord], failed: Collection[str]) -> Ints:

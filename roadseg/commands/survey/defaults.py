@@ -1,6 +1,6 @@
 """Defaults: settings that fit the survey of images and labels."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +83,6 @@ class Defaults:
 
     settings: dict[str, Settings]
     cut: Cut
-    reading: Reading
     split: str
 
 
@@ -99,33 +98,18 @@ def choose_reading(images: ImageSurvey, labels: LabelSurvey, settings: Config) -
     )
 
 
-def shared_reading(readings: Mapping[str, Reading]) -> Reading:
-    """Return the choices for a single set, or none for several, with a text on each set."""
-    if len(readings) == 1:
-        return next(iter(readings.values()))
-
-    def in_words(texts: Mapping[str, str]) -> str:
-        if len(set(texts.values())) == 1:
-            return next(iter(texts.values()))
-        return "; ".join(f"{name}: {text}" for name, text in texts.items())
-
-    return Reading(
-        {},
-        {},
-        in_words({name: each.nodata for name, each in readings.items()}),
-        in_words({name: each.widths for name, each in readings.items()}),
-    )
-
-
 def _without_given(chosen: Settings, section: Section) -> Settings:
     """Return the chosen settings that are not given in the section already."""
     return {key: value for key, value in chosen.items() if key not in section.model_fields_set}
 
 
 def choose_defaults(
-    images: ImageSurvey, labels: LabelSurvey, settings: Config, *, reading: Reading
+    images: ImageSurvey, labels: LabelSurvey, settings: Config, *, readings: Sequence[Reading]
 ) -> Defaults:
     """Choose settings for images and labels; settings that are given stay.
+
+    Args:
+        readings: how each city is read; several have settings of their own.
 
     Raises:
         DataError: if the images cannot fill the folds.
@@ -139,9 +123,10 @@ def choose_defaults(
     pixels = sum(facts.grid.height * facts.grid.width for facts in images.scenes.values())
     minutes = settings.train.minutes or _USUAL_MIN
     is_small = pixels <= _TTA_MEGAPIXELS_PER_MIN * 1e6 * minutes
+    shared = readings[0] if len(readings) == 1 else Reading({}, {}, "", "")
     chosen: dict[str, Settings] = {
-        "imagery": {"chip_px": cut.chip_px} | reading.imagery,
-        "labels": reading.labels,
+        "imagery": {"chip_px": cut.chip_px} | shared.imagery,
+        "labels": shared.labels,
         "split": {"block_m": cut.block_m} | split_settings,
         "train": {"window_px": window_px},
         "predict": {"tta": is_small},
@@ -150,7 +135,7 @@ def choose_defaults(
         section: _without_given(changes, getattr(settings, section))
         for section, changes in chosen.items()
     }
-    return Defaults(fitting, cut, reading, split)
+    return Defaults(fitting, cut, split)
 
 
 def choose_nodata(images: ImageSurvey, settings: Config) -> Choice:

@@ -19,7 +19,6 @@ from roadseg.commands.survey.defaults import (
     choose_defaults,
     choose_reading,
     count_chips,
-    shared_reading,
 )
 from roadseg.config import Config
 from roadseg.dataset.sets import errors_by_set
@@ -92,8 +91,8 @@ def survey_cities(cities: Sequence[City], settings: Config) -> Survey:
     pairs = zip(cities, settings_of(settings, cities), strict=True)
     surveyed = [_survey_city(city, own) for city, own in pairs]
     images, labels = join_surveys(surveyed)
-    reading = shared_reading({each.city.name: each.reading for each in surveyed})
-    defaults = choose_defaults(images, labels, settings, reading=reading)
+    readings = [each.reading for each in surveyed]
+    defaults = choose_defaults(images, labels, settings, readings=readings)
     chips = {
         each.city.name: count_chips(each.images.scenes, chip_px=defaults.cut.chip_px)
         for each in surveyed

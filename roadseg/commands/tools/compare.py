@@ -55,6 +55,11 @@ class Row:
     digits: int = 3
 
     @property
+    def is_known(self) -> bool:
+        """Whether a run has the figure."""
+        return any(value is not None for value in self.values)
+
+    @property
     def changes(self) -> Numbers:
         """The change of each run from the first; None if either figure is not known."""
         base = self.values[0]
@@ -72,8 +77,8 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """The differences between runs.
+class CompareSummary(Summary):
+    """Runs side by side.
 
     Attributes:
         names: short, distinct names of the runs.
@@ -86,24 +91,19 @@ class Comparison:
     metrics: list[Row]
     seconds: list[Row]
 
-
-@dataclass(frozen=True)
-class CompareSummary(Summary):
-    """Runs side by side."""
-
-    comparison: Comparison
-
     def __str__(self) -> str:
         """Return settings that differ, metrics with their changes, and times, as tables."""
-        compared = self.comparison
         rows_of = {
-            "setting": [[each.name, *map(_value_text, each.values)] for each in compared.settings],
-            "metric": [[row.title, *_cells(row)] for row in compared.metrics],
-            "time": [[row.title, *map(_time, row.values)] for row in compared.seconds],
+            "setting": [[each.name, *map(_value_text, each.values)] for each in self.settings],
+            "metric": [[row.title, *_cells(row)] for row in self.metrics],
+            "time": [
+                [row.title, *("-" if s is None else time_text(s) for s in row.values)]
+                for row in self.seconds
+            ],
         }
-        parts = [_table(title, compared.names, rows) for title, rows in rows_of.items()]
-        if warnings := compared.warnings:
-            parts.insert(0, "\n".join(f"WARNING: {warning}" for warning in warnings))
+        parts = [_table(title, self.names, rows) for title, rows in rows_of.items()]
+        if self.warnings:
+            parts.insert(0, "\n".join(f"WARNING: {warning}" for warning in self.warnings))
         return "\n\n".join(parts)
 
 
@@ -112,22 +112,14 @@ def run(folders: Sequence[Path]) -> CompareSummary:
 
     Raises:
         ConfigError: if there are fewer than two runs.
-        DataError: if a folder is no run.
+        DataError: if a folder is no run, or a table of metrics is damaged.
     """
     if len({folder.resolve() for folder in folders}) < max(len(folders), 2):
         raise ConfigError(
             f"{', '.join(map(str, folders))}: expected two or more different run folders"
         )
-    return CompareSummary(compare_runs([read_run(folder) for folder in folders]))
-
-
-def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
-    """Compare runs with the first of them.
-
-    Raises:
-        DataError: if a table of metrics is damaged.
-    """
-    names = short_names([run.folder for run in runs])
+    runs = list(map(read_run, folders))
+    names = short_names(folders)
     metrics = [
         Row(title, tuple(_mean_number(run, stage, key) for run in runs), digits)
         for stage, key, title, digits in _METRICS
@@ -135,12 +127,12 @@ def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
     seconds = [
         Row(stage, tuple(_seconds(run, stage) for run in runs), digits=1) for stage in STAGES
     ]
-    return Comparison(
+    return CompareSummary(
         names=names,
         warnings=list(_warnings(names, runs)),
         settings=list(_settings(runs)),
-        metrics=list(filter(_is_known, metrics)),
-        seconds=list(filter(_is_known, seconds)),
+        metrics=[row for row in metrics if row.is_known],
+        seconds=[row for row in seconds if row.is_known],
     )
 
 
@@ -152,10 +144,6 @@ def short_names(folders: Sequence[Path]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return [f"{name} ({number})" for number, name in enumerate(names, 1)]
-
-
-def _is_known(row: Row) -> bool:
-    return any(value is not None for value in row.values)
 
 
 def _records(run: RunFacts, stage: str) -> list[Record]:
@@ -244,10 +232,6 @@ def _table(title: str, names: list[str], rows: list[list[str]]) -> str:
         return f"no common {title} differs" if title == "setting" else f"no {title} found"
     right = () if title == "setting" else range(1, len(names) + 1)
     return table([[title, *names], *rows], right=right)
-
-
-def _time(seconds: float | None) -> str:
-    return "-" if seconds is None else time_text(seconds)
 
 
 def _cells(row: Row) -> list[str]:

@@ -158,12 +158,12 @@ def _summary(
         weights: encoder of the network, and the weights that it starts with.
     """
     images, labels, defaults = survey.images, survey.labels, survey.defaults
-    reading = defaults.reading
     default_kph = values["labels"]["default_speed_mph"] * KPH_PER_MPH
     by_default = f"labels.default_speed_mph ({speed_text(default_kph)})"
     sets = values["imagery"].get("sets", {})
     config = "" if str(output) == FILE_NAME else f" --config {shlex.quote(str(output))}"
     minutes = values["train"]["minutes"]
+    widths = _of_cities({each.city.name: each.reading.widths for each in survey.cities})
     rows = {
         "images": _image_text(images),
         **{
@@ -177,8 +177,8 @@ def _summary(
         "unusable": first(
             [f"{file_name(path)}: {why}" for path, why in images.unusable.items()], 3
         ),
-        "no data": reading.nodata,
-        **_line_rows(labels, schemes=_schemes(values), widths=reading.widths, usual=by_default),
+        "no data": _of_cities({c.city.name: c.reading.nodata for c in survey.cities}),
+        **_line_rows(labels, schemes=_schemes(values), widths=widths, usual=by_default),
         "masks": _mask_text(labels, values["labels"], usual=by_default),
         "matches": _match_text(labels.matches),
         "split": _split_text(survey, folds=values["split"]["folds"]),
@@ -276,6 +276,13 @@ def _split_text(survey: Survey, *, folds: int) -> str:
 
 def _pixel_m(facts: RasterFacts) -> float:
     return round(float(np.mean(facts.grid.pixel_size_m)), 4)
+
+
+def _of_cities(texts: Mapping[str, str]) -> str:
+    """Return what is said of each city, once if it is the same of all."""
+    if len(set(texts.values())) == 1:
+        return next(iter(texts.values()))
+    return "; ".join(f"{name}: {text}" for name, text in texts.items())
 
 
 def _schemes(values: Mapping[str, Any]) -> str:

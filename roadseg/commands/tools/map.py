@@ -97,6 +97,13 @@ class MapSummary(Summary):
 
     def __str__(self) -> str:
         """Return a table with a row for each subject, and one of lengths by class."""
+        use = "for all other commands" if self.measured else "the settings of this map"
+        learn = "; then `roadseg improve` learns from that" if self.can_improve else ""
+        folder = shlex.quote(str(Path(self.config).parent))
+        network, joined = "", len(self.graphs.joined)
+        if joined:
+            of = f"of {joined} adjoining images; roads that several show count once"
+            network = f"{self.graphs.network} ({of})"
         rows = {
             "roads": f"{road_text(self.graphs.road_km)} in {count(self.scenes, 'image')} of "
             f"{area_text(self.km2)}: {count(self.graphs.nodes, 'node')}, "
@@ -104,34 +111,14 @@ class MapSummary(Summary):
             "certainty": self._certainty(),
             "measured": self._measured(),
             "graphs": self.graphs.folder,
-            "network": self._network(),
+            "network": network,
             "report": self.report,
             "QGIS": self.project and f"{self.project} (a project with all layers)",
-            "config": f"{self.config} ({self._use_of_config()})",
-            "next": f"roadseg review {shlex.quote(str(Path(self.config).parent))} (correct the "
-            f"roads{'; then `roadseg improve` learns from that' if self.can_improve else ''})",
+            "config": f"{self.config} ({use})",
+            "next": f"roadseg review {folder} (correct the roads{learn})",
         }
         lines = [f"{name:<10} {text}" for name, text in rows.items() if text]
         return "\n".join([*lines, *filter(None, [str(self.lengths)])])
-
-    def _to_score(self) -> str:
-        """Return the arguments of `roadseg score`: a file of known roads, and the file of the map.
-
-        There is no file of all roads if images have no georeference.
-        """
-        run = Workspace(Path(self.config).parent)
-        if self.project:
-            return f"roads.gpkg {shlex.quote(str(run.package))}"
-        return f"labels/ {shlex.quote(str(run.graphs))}"
-
-    def _use_of_config(self) -> str:
-        return "for all other commands" if self.measured else "the settings of this map"
-
-    def _network(self) -> str:
-        if not self.graphs.joined:
-            return ""
-        images = f"{len(self.graphs.joined)} adjoining images"
-        return f"{self.graphs.network} (of {images}; roads that several show count once)"
 
     def _certainty(self) -> str:
         if self.confidence is None:
@@ -143,9 +130,14 @@ class MapSummary(Summary):
 
     def _measured(self) -> str:
         if self.measured is None:
+            # There is no file of all roads if images have no georeference.
+            run = Workspace(Path(self.config).parent)
+            known, found = "labels/", run.graphs
+            if self.project:
+                known, found = "roads.gpkg", run.package
             return (
                 "not possible without labels; to compare the map with known roads: roadseg score "
-                f"{self._to_score()}"
+                f"{known} {shlex.quote(str(found))}"
             )
         metrics = self.measured
         return (

@@ -59,6 +59,12 @@ class RoadGraph:
         known = self.attributes.get(name)
         return np.full(len(self.lines), missing) if known is None else known
 
+    def share_of_length(self, chosen: Bools) -> float:
+        """Return the share of the length of all edges that some have; 0 without any length."""
+        length_m = self.length_m
+        total_m = float(length_m.sum())
+        return float(length_m[chosen].sum()) / total_m if total_m else 0.0
+
 
 def graph_from_lines(
     lines: Lines, crs: CRS, attributes: Mapping[str, Array] | None = None

@@ -5,9 +5,8 @@ import pytest
 import shapely
 
 from roadseg.commands.city.aerial import draw_scene
-from roadseg.commands.city.scenery import draw_clutter
+from roadseg.commands.city.scenery import DEMO, World, draw_clutter
 from roadseg.commands.city.streets import COLLECTOR, draw_streets
-from roadseg.commands.city.worlds import DEMO, World
 
 SMALL = {"x_m": 300.0, "y_m": 200.0, "size_px": 200, "seed": 0}
 EXTENT_M = (900.0, 700.0)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import click
 import pytest
-import rasterio
 from click.shell_completion import BashComplete
 
 from roadseg.commands import stages, tools
@@ -60,10 +59,6 @@ def start_busy(start_command, forks, tmp_path):
         return started
 
     return start
-
-
-def labels_of(config, number=0):
-    return config.parent / "roads" / f"city_{number}.geojson"
 
 
 def image_of(config, number=0):
@@ -266,31 +261,10 @@ def test_init_finds_images_and_roads_by_itself(call, city):
 
 
 @pytest.mark.usefixtures("city")
-def test_json_is_one_object(call):
-    found = json.loads(call("prepare", "--json").stdout)
-    assert (found["prepare"]["scenes"], found["split"]["chips_by_fold"]) == (5, [1] * 5)
-
-
-@pytest.mark.usefixtures("city")
 def test_without_json_the_summary_is_a_table(call):
     result = call("prepare")
     assert "5 with 3 bands of uint8, pixels of 1.00 m; 5 chips" in result.stdout
     assert result.stderr == ""
-
-
-@pytest.mark.usefixtures("city")
-def test_init_writes_a_config_that_prepare_takes(call):
-    written = call(
-        "init", "--images", "images", "--labels", "roads", "--output", "a.json", "--json"
-    )
-    assert json.loads(written.stdout)["scenes"] == 5
-    assert call("prepare", "--config", "a.json").exit_code == 0
-
-
-@pytest.mark.usefixtures("city")
-def test_set_changes_one_setting(call):
-    shown = json.loads(call("config", "show", "--set", "train.epochs=77").stdout)
-    assert (shown["train"]["epochs"], shown["train"]["batch_size"]) == (77, 2)
 
 
 @pytest.mark.usefixtures("city")
@@ -307,10 +281,6 @@ def test_a_stage_takes_the_config_in_the_run_folder_that_it_is_told(stage, fails
     (tmp_path / "other" / "roadseg.json").write_text('{"split": {"folds": "own"}}')
     message = fails(stage, "--run", "other", exit_code=2)
     assert message.startswith("Error: other/roadseg.json: split.folds: ")
-
-
-def test_the_schema_is_json(call):
-    assert "train" in json.loads(call("config", "schema").stdout)["properties"]
 
 
 @pytest.mark.usefixtures("city")
@@ -393,17 +363,6 @@ def test_a_missing_earlier_stage_is_named(fails, command, missing, earlier):
     assert message.endswith(f"{missing} does not exist; run `roadseg {earlier}` first\n")
 
 
-def test_an_empty_label_file_exits_with_3(fails, city):
-    labels_of(city).write_bytes(b"")
-    assert "city_0.geojson: is empty" in fails("prepare", exit_code=3)
-
-
-def test_labels_without_a_line_exit_with_3(fails, city):
-    feature = {"type": "Feature", "properties": {}, "geometry": None}
-    labels_of(city).write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
-    assert "city_0.geojson: none of its 1 features" in fails("prepare", exit_code=3)
-
-
 @pytest.mark.parametrize("command", ["prepare", "init"])
 def test_an_image_that_is_a_web_page_exits_with_3(fails, city, command):
     image_of(city).write_text("<html>please log in</html>")
@@ -411,34 +370,11 @@ def test_an_image_that_is_a_web_page_exits_with_3(fails, city, command):
     assert "city_0.tif: is a web page" in fails(command, *words, exit_code=3)
 
 
-def test_an_image_cut_short_exits_with_3(fails, city):
-    image_of(city).write_bytes(image_of(city).read_bytes()[:5000])
-    assert "city_0.tif: cut short: it has 5000 bytes" in fails("prepare", exit_code=3)
-
-
 @pytest.mark.usefixtures("city")
 def test_a_run_folder_that_cannot_be_made_exits_with_3(fails, tmp_path):
     (tmp_path / "file").touch()
     message = fails("prepare", "--run", "file/run", exit_code=3)
     assert message == "Error: file/run: cannot be written: Not a directory\n"
-
-
-def test_an_image_without_a_crs_exits_with_3(fails, city):
-    with rasterio.open(image_of(city)) as source:
-        pixels, profile = source.read(), source.profile | {"crs": None}
-    with rasterio.open(image_of(city), "w", **profile) as target:
-        target.write(pixels)
-    message = fails("prepare", exit_code=3)
-    assert "city_0.tif: no coordinate system found, expected one such as EPSG:32611" in message
-
-
-def test_labels_that_miss_their_image_tell_both_places(fails, city):
-    labels_of(city, 1).replace(labels_of(city, 0))
-    labels_of(city, 0).with_name("city_1.geojson").write_bytes(labels_of(city, 2).read_bytes())
-    message = fails("prepare", exit_code=3)
-    assert "city_0.geojson: none of its 2 roads touches " in message
-    assert "the roads are at lon -115.2197 to -115.2189, lat 36.1309 to 36.1315, " in message
-    assert "the image at lon -115.2219 to -115.2212, lat 36.1309 to 36.1315; check" in message
 
 
 WRITES = """
@@ -528,12 +464,6 @@ def test_a_scene_that_was_skipped_exits_with_4_and_is_listed(call, city):
     assert result.exit_code == 4
     assert "skipped city_0 " in result.stdout
     assert "4 with 3 bands" in result.stdout
-
-
-def test_a_skipped_scene_is_in_the_json(call, city):
-    image_of(city).write_text("<html>please log in</html>")
-    result = call("prepare", "--on-error", "skip", "--json", "--set", "split.folds=4")
-    assert list(json.loads(result.stdout)["prepare"]["failed"]) == ["city_0"]
 
 
 @pytest.fixture
@@ -646,15 +576,6 @@ def test_a_file_of_something_else_takes_no_logs(fails, city):
     told = fails("prepare", "--log", str(city), exit_code=3)
     assert told == f"Error: --log {city}: is not a log file; name another file\n"
     assert city.read_text() == before
-
-
-@pytest.mark.parametrize(
-    "words", [["--log", "no/a.txt", "config", "schema"], ["run", "--log", "/"]]
-)
-def test_a_log_file_that_cannot_be_written_is_told_in_one_line(call, words):
-    result = call(*words)
-    assert result.exit_code in {2, 3}
-    assert "--log" in result.stderr
 
 
 def test_an_image_whose_name_is_not_utf_8_is_told_in_one_line(fails, tmp_path):

@@ -1,4 +1,4 @@
-"""route and diff on the command line: places with minus signs, JSON, errors in one line."""
+"""route on the command line: places with minus signs, JSON, errors in one line."""
 
 import json
 
@@ -62,16 +62,6 @@ def test_what_goes_wrong_is_one_line(call, words, exit_code, message):
     result = call("route", *words)
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (exit_code, "", 1)
     assert message in result.stderr
-
-
-def test_diff_tells_both_sides(call):
-    found = json.loads(call("diff", "a.gpkg", "--reference", "a.gpkg", "--json").stdout)
-    assert found["predicted"]["road_km"] == found["reference"]["common_km"] == pytest.approx(0.8)
-    assert call("diff", "a.gpkg", "--reference", "a.gpkg", "--output", "d.gpkg").exit_code == 0
-
-
-def test_diff_needs_a_reference(call):
-    assert call("diff", "a.gpkg").exit_code == 2
 
 
 @pytest.mark.parametrize(("units", "length"), [("metric", "0.186 km"), ("miles", "0.116 mi")])

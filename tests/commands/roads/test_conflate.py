@@ -20,7 +20,6 @@ from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.formats.layers import write_edges
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.labels.roads import extent_degrees
-from roadseg.system.progress import shown_by
 
 UTM = CRS.from_epsg(32632)
 ORIGIN = np.array([477_000.0, 5_473_000.0])
@@ -87,14 +86,6 @@ def conflated(tmp_path):
 
 def test_all_files_are_written(conflated):
     assert sorted(path.name for path in conflated.iterdir()) == FILES
-
-
-def test_steps_are_shown_as_progress(tmp_path):
-    new, old = write_roads(tmp_path / "new.gpkg", SIDE), write_map(tmp_path / "old.osm", STREET)
-    lines = []
-    with shown_by(lines.append):
-        run(new, old, output=tmp_path / "out")
-    assert lines[0] == "conflate: 0 of 3 steps"
 
 
 def test_the_map_keeps_all_but_the_way_that_gets_a_node(conflated):

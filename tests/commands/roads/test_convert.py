@@ -1,6 +1,5 @@
 """Converting roads: what is kept, what is assumed, and what cannot be done."""
 
-import json
 from dataclasses import replace
 
 import geopandas as gpd
@@ -8,12 +7,10 @@ import numpy as np
 import pytest
 import shapely
 
-from roadseg.commands.cli.main import main
 from roadseg.commands.roads.convert import run
 from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.formats.osm_xml import write_osm
-from roadseg.system.progress import shown_by
 
 
 @pytest.fixture
@@ -42,13 +39,6 @@ def test_a_graph_is_the_same_graph_in_another_format(tmp_path, source, graph):
     summary = run(source, tmp_path / "b.graphml")
     assert (summary.nodes, summary.edges) == (len(graph.nodes), len(graph.lines))
     assert summary.road_km == pytest.approx(graph.length_m.sum() / 1000, abs=0.001)
-
-
-def test_steps_are_shown_as_progress(tmp_path, source):
-    lines = []
-    with shown_by(lines.append):
-        run(source, tmp_path / "b.graphml")
-    assert lines[0] == "convert: 0 of 3 steps"
 
 
 def test_lines_are_joined_and_measured_and_keep_what_they_say(tmp_path, lines):
@@ -127,12 +117,6 @@ def test_a_target_that_cannot_be_is_refused(tmp_path, source, name, words):
     assert (source.read_bytes(), len(list(tmp_path.iterdir()))) == (before, 1)
 
 
-def test_a_link_to_the_source_is_the_source(tmp_path, source):
-    (tmp_path / "b.gpkg").symlink_to(source)
-    with pytest.raises(ConfigError, match="is a file to read"):
-        run(source, tmp_path / "b.gpkg")
-
-
 def test_a_source_that_is_missing_or_cut_short_leaves_no_target(tmp_path, graph):
     write_osm(tmp_path / "a.osm", graph)
     whole = (tmp_path / "a.osm").read_bytes()
@@ -152,10 +136,3 @@ def test_a_graph_without_georeference_has_no_degrees(tmp_path, local):
     write_gpkg(tmp_path / "a.gpkg", local)
     with pytest.raises(DataError, match="the format osm needs degrees"):
         run(tmp_path / "a.gpkg", tmp_path / "b.osm")
-
-
-def test_the_command_prints_one_object(tmp_path, source, capsys):
-    with pytest.raises(SystemExit):
-        main(["convert", str(source), str(tmp_path / "b.fgb"), "--json"])
-    said = json.loads(capsys.readouterr().out)
-    assert (said["output"], said["edges"]) == (str(tmp_path / "b.fgb"), 6)

@@ -254,13 +254,6 @@ def call(*words):
     return CliRunner().invoke(main, ["score", *map(str, words)], catch_exceptions=False)
 
 
-def test_json_is_one_object(draw):
-    result = call(draw("a", STREETS), draw("b", GAP), "--json", "--snap-m", "2")
-    found = json.loads(result.stdout)
-    assert found["parameters"]["snap_m"] == 2
-    assert found["pairs"][0]["apls"]["length"]["score"] == routes(found["pooled"])[0]
-
-
 def test_unusable_data_exit_with_3_and_one_line(draw, tmp_path):
     result = call(draw("a", STREETS), tmp_path / "none.geojson")
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (3, "", 1)

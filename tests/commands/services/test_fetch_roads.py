@@ -15,7 +15,7 @@ from roadseg.api import read_graph
 from roadseg.commands.cli.main import main
 from roadseg.commands.roads import conflate
 from roadseg.commands.services import fetch_roads
-from roadseg.commands.services.fetch_roads import RoadRequest, run
+from roadseg.commands.services.fetch_roads import run
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.audit.ways import read_ways
 from roadseg.roads.labels.origins import read_origin
@@ -41,7 +41,7 @@ def region(tmp_path, drawn_map):
 
 
 def fetch(output, area=CENTRE, **options):
-    return run(RoadRequest(area, output, **options))
+    return run(area, output, **options)
 
 
 def edges(path):

@@ -28,6 +28,7 @@ from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.system.workspace import Workspace
+from tests.configs import changed
 
 EAST, NORTH, SIDE = 660000.0, 4000000.0, 400
 WINDOW, OVERLAP = 64, 16
@@ -55,14 +56,9 @@ def scene(make_scene, tmp_path):
 
 def settings(area=None, **compute):
     config = load_config(None, [f"predict.window_px={WINDOW}", f"predict.overlap_px={OVERLAP}"])
-    predicting = config.predict.model_copy(update={"engine": "eager", "batch_size": 2})
-    return config.model_copy(
-        update={
-            "imagery": config.imagery.model_copy(update={"area": area}),
-            "predict": predicting,
-            "compute": config.compute.model_copy(update={"workers": 0, "device": "cpu"} | compute),
-        }
-    )
+    config = changed(config, "predict", engine="eager", batch_size=2)
+    config = changed(config, "imagery", area=area)
+    return changed(config, "compute", **{"workers": 0, "device": "cpu"} | compute)
 
 
 def predicted(images, checkpoint, output, area=None, **others):
@@ -176,13 +172,6 @@ def test_another_area_is_predicted_again_and_the_same_one_is_not(
     predicted([scene], checkpoint, output, draw("moved/c.geojson", DISC.buffer(20)))
 
 
-def test_a_dry_run_knows_the_area(scene, checkpoint, tmp_path):
-    with pytest.raises(DataError, match="touches none of 1 image"):
-        predict.plan_images(
-            settings("8,49,9,50"), [str(scene)], checkpoints=[checkpoint], output=tmp_path / "out"
-        )
-
-
 def test_python_predicts_in_an_area(scene, checkpoint, whole, draw):
     options = {"window_px": WINDOW, "overlap_px": OVERLAP, "engine": "eager", "device": "cpu"}
     area = draw("a.gpkg", DISC)
@@ -264,9 +253,7 @@ def test_masks_and_chips_are_of_the_area(begun, city):
     summary = prepare.run(config, workspace)
     assert (summary.scenes, summary.outside) == (3, 2)
     assert str(summary).split()[-6:] == ["2", "images", "outside", "of", "the", "area"]
-    without = config.model_copy(
-        update={"imagery": config.imagery.model_copy(update={"area": None})}
-    )
+    without = changed(config, "imagery", area=None)
     whole = Workspace(city.parent / "whole")
     prepare.run(without, whole)
     for number, width in enumerate((64, 64, 32)):
@@ -318,7 +305,7 @@ def test_stages_of_a_run_without_area_can_be_done_in_one(finished, draw):
     half = shapely.box(west - 10, south - 10, west + 32, north + 10)
     area = draw("a.gpkg", half)
     before = bands(workspace.probability(name))
-    own = config.model_copy(update={"imagery": config.imagery.model_copy(update={"area": area})})
+    own = changed(config, "imagery", area=area)
     summary = predict.run(own, workspace, fold=0)
     values, valid, at = bands(workspace.probability(name))
     assert summary.megapixels == pytest.approx(32 * 64 / 1e6)

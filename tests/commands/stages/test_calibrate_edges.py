@@ -15,10 +15,7 @@ from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import open_probability, write_probability
 from roadseg.roads.speeds import DEFAULT_BINS
-
-
-def set_graph(config, **settings):
-    return config.model_copy(update={"graph": config.graph.model_copy(update=settings)})
+from tests.configs import changed
 
 
 def predict_half_of_the_truth(workspace, scene, *, real=230, false=150):
@@ -150,9 +147,9 @@ def test_roads_are_traced_at_the_least_threshold_with_the_highest_apls(measured)
     # From 0.7 on the false road, whose probability is 0.59, is gone.
     assert summary.calibration.model.least_threshold == 0.7
     assert "roads traced where their probability is at least 0.7; conf" in str(summary)
-    given = graph.run(set_graph(config, threshold=0.7), workspace)
+    given = graph.run(changed(config, "graph", threshold=0.7), workspace)
     assert given.road_km == summary.road_km
-    given = graph.run(set_graph(config, threshold=0.5), workspace)
+    given = graph.run(changed(config, "graph", threshold=0.5), workspace)
     assert given.calibration.model.least_threshold is None
     assert given.road_km > summary.road_km
 
@@ -167,17 +164,15 @@ def test_a_network_whose_own_threshold_is_the_best_keeps_it(measured):
 
 def test_the_threshold_of_roads_does_not_depend_on_how_evaluate_compares(measured):
     config, workspace, summary = measured
-    strict = config.evaluate.model_copy(update={"snap_m": 0.001})
-    config = config.model_copy(update={"evaluate": strict})
-    again = graph.run(config, workspace, force=True)
+    again = graph.run(changed(config, "evaluate", snap_m=0.001), workspace, force=True)
     assert again.calibration == summary.calibration
 
 
 def test_precision_keeps_fewer_roads_and_calibrates_on_all(measured):
     config, workspace, _ = measured
-    config = set_graph(config, threshold=0.5)
+    config = changed(config, "graph", threshold=0.5)
     every = graph.run(config, workspace)
-    summary = graph.run(set_graph(config, precision=0.9), workspace)
+    summary = graph.run(changed(config, "graph", precision=0.9), workspace)
     assert summary.road_km < summary.found_km == every.road_km
     assert summary.calibration == every.calibration
     assert "precision 0.9 keeps " in str(summary)
@@ -185,7 +180,7 @@ def test_precision_keeps_fewer_roads_and_calibrates_on_all(measured):
 
 def test_a_precision_that_no_road_reaches_is_said(measured, caplog):
     config, workspace, _ = measured
-    summary = graph.run(set_graph(config, precision=0.9999), workspace)
+    summary = graph.run(changed(config, "graph", precision=0.9999), workspace)
     assert (summary.edges, summary.emptied) == (0, 1)
     assert "no road is sure enough to stay in 1 of 1 scene" in caplog.text
 
@@ -223,7 +218,7 @@ def test_without_a_calibration_all_scenes_are_traced_at_the_threshold_of_the_net
     workspace.chips.write_text(json.dumps(listed))
     summary = graph.run(config, workspace, force=True)
     assert summary.calibration is None
-    given = graph.run(set_graph(config, threshold=0.4), workspace)
+    given = graph.run(changed(config, "graph", threshold=0.4), workspace)
     assert summary.road_km == given.road_km
 
 
@@ -238,7 +233,7 @@ def test_two_places_held_out_have_a_calibration_error_and_a_diagram(measured_twi
 def test_a_precision_that_is_missed_on_what_was_held_out_is_said(measured_twice, caplog):
     config, workspace = measured_twice
     missed = graph.run(config, workspace).calibration.kept["0.8"].precision
-    graph.run(set_graph(config, precision=0.8), workspace)
+    graph.run(changed(config, "graph", precision=0.8), workspace)
     assert ("graph.precision 0.8 is not met" in caplog.text) == (
         missed is not None and missed < 0.78
     )
@@ -248,7 +243,9 @@ def test_masks_keep_all_their_roads_whatever_the_precision(finished, tmp_path, c
     config, workspace = finished
     mask = str(workspace.mask("city_0"))
     every = graph.run_images(config, [mask], output=tmp_path / "every")
-    sure = graph.run_images(set_graph(config, precision=0.99), [mask], output=tmp_path / "sure")
+    sure = graph.run_images(
+        changed(config, "graph", precision=0.99), [mask], output=tmp_path / "sure"
+    )
     assert sure.edges == every.edges > 0
     assert "only a guess" not in caplog.text
     confidence = read_gpkg(tmp_path / "sure/city_0.gpkg").attributes["confidence"]
@@ -262,5 +259,7 @@ def test_a_raster_that_names_no_confidence_has_the_general_one(measured, tmp_pat
     assert "only a guess" not in caplog.text
     confidence = read_gpkg(tmp_path / "a.gpkg").attributes["confidence"]
     assert ((confidence > 0) & (confidence < 1)).all()
-    graph.run_images(set_graph(config, precision=0.5), [str(tmp_path / "a.tif")], output=tmp_path)
+    graph.run_images(
+        changed(config, "graph", precision=0.5), [str(tmp_path / "a.tif")], output=tmp_path
+    )
     assert "graph.precision 0.5 is only a guess here" in caplog.text

@@ -6,19 +6,11 @@ import pytest
 from roadseg.commands.stages import evaluate, predict, train
 from roadseg.dataset.chips import read_chips
 from roadseg.roads.labels.origins import Origin, origin_path, write_origin
+from tests.configs import changed
 
 
 def card(workspace):
     return json.loads((workspace.checkpoint(0) / "model_card.json").read_text())
-
-
-def with_licences(config):
-    return config.model_copy(
-        update={
-            "imagery": config.imagery.model_copy(update={"licence": "CC-BY-4.0"}),
-            "labels": config.labels.model_copy(update={"licence": "ODbL-1.0"}),
-        }
-    )
 
 
 def test_training_leaves_a_card_of_what_it_saw(finished):
@@ -49,7 +41,8 @@ def test_evaluation_adds_its_metrics(finished):
 def test_licences_reach_the_card_without_another_training(finished):
     config, workspace = finished
     before = (workspace.checkpoint(0) / "best.safetensors").stat().st_mtime_ns
-    train.run(with_licences(config), workspace, fold=0)
+    licensed = changed(config, "imagery", licence="CC-BY-4.0")
+    train.run(changed(licensed, "labels", licence="ODbL-1.0"), workspace, fold=0)
     said = card(workspace)
     assert said["imagery"]["licence"] == "CC-BY-4.0"
     assert said["labels"]["licence"] == "ODbL-1.0"

@@ -17,6 +17,7 @@ from roadseg.roads.masks.mask_files import read_mask, read_raster_key
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system.stage_records import read_record
 from roadseg.system.workspace import Workspace
+from tests.configs import changed
 from tests.drawing import read_probability
 
 SETTINGS = {
@@ -43,7 +44,7 @@ def cut(tmp_path_factory, write_city):
 def alone(cut):
     """Return the probabilities of all scenes by the network of each fold alone."""
     workspace = Workspace(cut.run)
-    every = cut.model_copy(update={"predict": cut.predict.model_copy(update={"scenes": "all"})})
+    every = changed(cut, "predict", scenes="all")
     found = {}
     for fold in (0, 1):
         for scene in predict.run(every, workspace, fold=fold, force=True).scenes:
@@ -131,8 +132,8 @@ def test_a_scene_is_put_together_again_with_another_network(cut, tmp_path):
     with safe_open(path, "pt") as file:
         facts = file.metadata()
     tensors = load_file(path)
-    changed = next(name for name in tensors if name.endswith("weight"))
-    save_file(tensors | {changed: -tensors[changed]}, path, metadata=facts)
+    other = next(name for name in tensors if name.endswith("weight"))
+    save_file(tensors | {other: -tensors[other]}, path, metadata=facts)
     workspace.record("predict").unlink()
     predict.run(moved, workspace, fold="each")
     assert read_raster_key(workspace.probability("city_0")) != before
@@ -150,9 +151,7 @@ def test_a_dry_run_says_what_each_network_reads_and_writes(cut):
 
 def test_a_scene_that_fails_is_left_out_of_all_its_parts(cut, monkeypatch):
     workspace = Workspace(cut.run)
-    skipping = cut.model_copy(
-        update={"compute": cut.compute.model_copy(update={"on_error": "skip"})}
-    )
+    skipping = changed(cut, "compute", on_error="skip")
     fits = out_of_fold.PredictionJob.describe
 
     def refuse_one(self, images):
@@ -177,6 +176,6 @@ def test_all_chips_are_measured(cut):
 
 def test_chips_of_another_size_than_the_raster_are_refused(cut):
     workspace = Workspace(cut.run)
-    imagery = cut.imagery.model_copy(update={"chip_px": 20})
+    cut_otherwise = changed(cut, "imagery", chip_px=20)
     with pytest.raises(DataError, match=r"64 x 64 pixels\) .* run `roadseg prepare --force`"):
-        predict.run(cut.model_copy(update={"imagery": imagery}), workspace, fold="each", force=True)
+        predict.run(cut_otherwise, workspace, fold="each", force=True)

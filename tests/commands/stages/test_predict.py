@@ -23,11 +23,8 @@ from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system import stage_records
 from roadseg.system.parallel import each
 from roadseg.system.stage_records import read_record, read_stage_key
+from tests.configs import changed
 from tests.drawing import read_probability
-
-
-def changed(config, section, **values):
-    return config.model_copy(update={section: getattr(config, section).model_copy(update=values)})
 
 
 def predict_images(
@@ -265,21 +262,6 @@ def test_a_scene_that_cannot_be_used_stops_all_or_is_skipped(finished, make_scen
     summary = predict_images(finished, images, tmp_path / "out", compute={"on_error": "skip"})
     assert (summary.scenes, list(summary.failed)) == (["plain"], ["deep"])
     assert "pixels of uint16" in summary.failed["deep"]
-
-
-def test_a_scene_that_cannot_be_read_to_its_end_is_skipped(finished, tall, make_scene, tmp_path):
-    with rasterio.open(tall) as source:
-        profile = source.profile | {"compress": "deflate", "blockysize": 10}
-    with rasterio.open(tall, "w", **profile) as target:
-        target.write(np.random.default_rng(0).integers(0, 255, (3, 230, 230), dtype=np.uint8))
-    with tall.open("r+b") as file:
-        file.seek(tall.stat().st_size // 2)
-        file.write(bytes(3000))
-    images = [tall, make_scene(tmp_path, "plain")[0]]
-    summary = predict_images(finished, images, tmp_path / "out", compute={"on_error": "skip"})
-    assert summary.scenes == ["plain"]
-    assert "tall.tif: not a readable raster" in summary.failed["tall"]
-    assert not (tmp_path / "out/tall.tif").exists()
 
 
 def test_when_all_scenes_fail_there_is_no_result(finished, make_scene, tmp_path):

@@ -78,26 +78,11 @@ def test_pixels_without_data_are_ignored_in_the_mask(city):
     assert summary.nodata_share == pytest.approx(640 / (5 * 64 * 64), abs=1e-6)
 
 
-def test_a_value_of_black_wedges_can_be_named_as_nodata(city):
-    with rasterio.open(city.parent / "images/city_0.tif", "r+") as image:
-        image.write(np.zeros((3, 10, 64), dtype=np.uint8), window=((0, 10), (0, 64)))
-    run(city, "imagery.nodata=0")
-    assert (read(city.parent / "run/masks/city_0.tif")[:10] == 255).all()
-
-
 def test_a_chip_without_data_is_left_out(city):
     with rasterio.open(city.parent / "images/city_0.tif", "r+") as image:
         image.nodata = 0
         image.write(np.zeros((3, 32, 32), dtype=np.uint8), window=((0, 32), (0, 32)))
     assert run(city, "imagery.chip_px=32").chips == 19
-
-
-def test_scenes_of_two_pixel_types_get_a_scaling_each_and_share_statistics(city, make_scene):
-    make_scene(city.parent, "city_4", dtype="uint16", origin=(660800.0, 4000000.0))
-    run(city)
-    scaling = json.loads((city.parent / "run/scaling.json").read_text())
-    assert set(scaling["ranges"]) == {"uint8", "uint16"}
-    assert scaling["ranges"]["uint8"] == [[0.0, 255.0]] * 3
 
 
 def test_a_large_scene_is_cut_into_chips_that_cover_it(city):
@@ -367,17 +352,6 @@ def test_a_warning_of_shifted_labels_names_the_whole_shift(city, monkeypatch, ca
     find_shift(monkeypatch, 3.0, 2.0)
     run(city, "labels.shift=[1, 0.5]")
     assert "set labels.shift=[4.0, -1.5] (metres east and north in all)" in caplog.text
-
-
-def test_a_record_of_an_earlier_version_holds_without_its_shift(city, monkeypatch):
-    find_shift(monkeypatch, 3.0, 2.0)
-    run(city)
-    path = city.parent / "run/prepare.json"
-    record = json.loads(path.read_text())
-    for name in ("remaining_m", "remaining_by_scene_m"):
-        del record["summary"][name]
-    path.write_text(json.dumps(record | {"summary": record["summary"] | {"shift_m": [3, 2]}}))
-    assert "shift" not in str(run(city))
 
 
 @pytest.mark.parametrize("rule", ["set", "scene"])

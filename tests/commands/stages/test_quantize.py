@@ -21,6 +21,7 @@ from roadseg.learn.network.checkpoints import (
 )
 from roadseg.system import stage_records
 from roadseg.system.stage_records import read_record
+from tests.configs import changed
 
 MUCH = max(quantize.PAYS_MPX.values())  # Megapixels to predict.
 ACCURATE = {"mask_iou": 0.99, "f1": 0.8, "exact_f1": 0.8, "apls": 0.7, "exact_apls": 0.7}
@@ -128,8 +129,7 @@ def test_another_batch_size_makes_it_anew(finished, quantised_as):
     calls = quantised_as(lambda probabilities: probabilities)
     run(finished)
     config, workspace = finished
-    predict = config.predict.model_copy(update={"batch_size": 1})
-    run((config.model_copy(update={"predict": predict}), workspace))
+    run((changed(config, "predict", batch_size=1), workspace))
     assert len(calls) == 2
 
 

@@ -22,6 +22,7 @@ from roadseg.errors import ConfigError, MissingInputError
 from roadseg.report.page import as_data
 from roadseg.review.edits import Edit, EditFile
 from roadseg.system.workspace import Workspace
+from tests.configs import changed
 
 
 def data_of(workspace):
@@ -113,8 +114,7 @@ def test_a_page_for_a_client_takes_polygons_beside_its_map(finished, tmp_path, c
     gpd.GeoDataFrame({"name": ["here", "there"]}, geometry=shapes, crs=ground.crs).to_file(
         tmp_path / "area.gpkg"
     )
-    area = {"area": str(tmp_path / "area.gpkg")}
-    config = config.model_copy(update={"imagery": config.imagery.model_copy(update=area)})
+    config = changed(config, "imagery", area=str(tmp_path / "area.gpkg"))
     summary = report.run(config, workspace, pdf=True)
     assert list(summary.lengths.areas) == ["here", "there"]
     assert "images show only a part of there (0 %); lengths of roads are of this" in caplog.text
@@ -126,9 +126,8 @@ def test_that_images_show_a_part_of_a_single_area_is_said(finished, caplog):
     west, south, east, north = (
         gpd.read_file(workspace.package, layer="scenes").to_crs(4326).total_bounds
     )
-    area = {"area": f"{west},{south},{east},{2 * north - south}"}
-    config = config.model_copy(update={"imagery": config.imagery.model_copy(update=area)})
-    report.run(config, workspace)
+    area = f"{west},{south},{east},{2 * north - south}"
+    report.run(changed(config, "imagery", area=area), workspace)
     assert re.search(r"images show only a part of the area to work in \(\d+ %\)", caplog.text)
 
 
@@ -141,8 +140,7 @@ def test_the_page_counts_the_ground_in_the_area_to_work_in(finished, tmp_path):
     half = shapely.box(west, south, (west + east) / 2, north)
     crs = gpd.read_file(workspace.package, layer="scenes").crs
     gpd.GeoDataFrame(geometry=[half], crs=crs).to_file(tmp_path / "area.gpkg")
-    area = {"area": str(tmp_path / "area.gpkg")}
-    config = config.model_copy(update={"imagery": config.imagery.model_copy(update=area)})
+    config = changed(config, "imagery", area=str(tmp_path / "area.gpkg"))
     report.run(config, workspace)
     assert data_of(workspace)["km2"] == pytest.approx(whole / 2)
 
@@ -234,15 +232,6 @@ def test_roads_of_a_network_have_their_lengths_however_far_apart_they_are(tmp_pa
     assert sum(summary.lengths.classes.values()) == pytest.approx(0.3, abs=0.002)
 
 
-def test_an_empty_folder_is_refused(finished):
-    config, workspace = finished
-    only(workspace)
-    with pytest.raises(
-        MissingInputError, match="neither graphs nor probabilities; run `roadseg map`, "
-    ):
-        report.run(config, workspace)
-
-
 def test_the_map_of_folds_is_no_graph_of_a_run_that_is_only_prepared(finished):
     config, workspace = finished
     shutil.rmtree(workspace.graphs)
@@ -258,13 +247,8 @@ def test_pictures_are_made_smaller_until_the_page_fits(finished):
     report.run(config, workspace, force=True)
     whole = workspace.report.stat().st_size
     least = round((whole * 0.8) / 1e6, 3)
-    report.run(with_max_mb(config, least), workspace)
+    report.run(changed(config, "report", max_mb=least), workspace)
     assert workspace.report.stat().st_size <= least * 1e6 < whole
-
-
-def with_max_mb(config, megabytes):
-    section = config.report.model_copy(update={"max_mb": megabytes})
-    return config.model_copy(update={"report": section})
 
 
 def test_a_page_too_small_for_the_roads_is_refused(finished):
@@ -272,7 +256,7 @@ def test_a_page_too_small_for_the_roads_is_refused(finished):
     with pytest.raises(
         ConfigError, match=r"report.max_mb: the roads of 1 scenes? take .* set it to"
     ):
-        report.run(with_max_mb(config, 0.01), workspace)
+        report.run(changed(config, "report", max_mb=0.01), workspace)
 
 
 def test_a_list_of_scenes_that_cannot_be_read_is_told_in_the_page(finished):

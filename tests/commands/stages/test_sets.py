@@ -19,6 +19,7 @@ from roadseg.learn.training.samples import TrainingWindows
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system.workspace import Workspace
+from tests.configs import changed
 
 NORTH, SOUTH = (660_000.0, 4_000_000.0), (660_000.0, 3_900_000.0)
 SETTINGS = {
@@ -295,12 +296,11 @@ def test_a_scene_that_cannot_be_used_is_left_out_of_its_set(sets, tmp_path):
 def test_chips_of_a_set_that_the_config_lacks_are_told(sets):
     config, workspace = sets()
     pipeline.prepare(config, workspace)
-    one = config.imagery.model_copy(update={"sets": {"lines": config.imagery.sets["lines"]}})
-    changed = config.model_copy(update={"imagery": one})
+    one = changed(config, "imagery", sets={"lines": config.imagery.sets["lines"]})
     with pytest.raises(
         ConfigError, match=r"imagery\.sets\.areas: missing, but chips\.json contains"
     ):
-        train.run(changed, workspace, fold=0)
+        train.run(one, workspace, fold=0)
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", "x" * 65, 3])
@@ -327,7 +327,7 @@ def test_each_set_is_a_fold_in_the_order_of_the_config(sets):
     config, workspace = sets("split.method=sets", "split.folds=7")
     prepare.run(config, workspace)
     summary = split.run(config, workspace)
-    assert (summary.chips_by_fold, summary.groups_by_fold) == ([4, 3], [["lines"], ["areas"]])
+    assert summary.chips_of_sets == {"lines": [4, 0], "areas": [0, 3]}
     told = "7 chips in 2 sets, one per fold (split.folds is ignored); chips per fold: 4, 3; "
     assert str(summary).startswith(told)
     assert str(summary).endswith("; folds: 0 lines, 1 areas")
@@ -336,9 +336,9 @@ def test_each_set_is_a_fold_in_the_order_of_the_config(sets):
 def test_sets_as_folds_need_several_sets(sets):
     config, workspace = sets("split.method=sets")
     prepare.run(config, workspace)
-    one = config.imagery.model_copy(update={"sets": {"lines": config.imagery.sets["lines"]}})
+    one = changed(config, "imagery", sets={"lines": config.imagery.sets["lines"]})
     with pytest.raises(ConfigError, match=r"imagery\.sets has fewer than two; add sets"):
-        split.run(config.model_copy(update={"imagery": one}), workspace)
+        split.run(one, workspace)
 
 
 def test_a_set_that_is_a_fold_needs_a_scene(sets, tmp_path):

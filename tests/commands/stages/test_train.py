@@ -16,15 +16,12 @@ from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.learn.options import LossOptions
 from roadseg.learn.training.history import read_last
 from roadseg.system.records import key_of
+from tests.configs import changed
 
 
 def _stop_after_two(_folder, history):
     if len(history) == 2:
         raise KeyboardInterrupt
-
-
-def changed(config, **settings):
-    return config.model_copy(update={"train": config.train.model_copy(update=settings)})
 
 
 def test_a_checkpoint_says_all_that_prediction_needs(finished):
@@ -58,7 +55,7 @@ def test_a_training_of_a_version_without_an_option_holds_while_it_has_its_defaul
     values["key"] = key_of(values["settings"], values["inputs"])
     path.write_text(json.dumps(values))
     assert declared_stage("train", config, workspace).reason() is None
-    other = changed(config, loss=LossOptions(focal=0.7))
+    other = changed(config, "train", loss=LossOptions(focal=0.7))
     assert "loss.focal" in declared_stage("train", other, workspace).reason().text
 
 
@@ -70,7 +67,7 @@ def test_a_new_training_says_before_it_starts_how_long_it_takes(finished, caplog
     assert planned.based_on.startswith("estimated by a rehearsal, 2 epochs of about ")
     with caplog.at_level("INFO"):
         train.run(config, workspace, fold=0)
-        train.run(changed(config, epochs=3), workspace, fold=0)
+        train.run(changed(config, "train", epochs=3), workspace, fold=0)
     told = [text for text in caplog.messages if text.startswith("training will take about ")]
     assert len(told) == 1
     assert "at most 2 epochs of about" in told[0]
@@ -79,7 +76,7 @@ def test_a_new_training_says_before_it_starts_how_long_it_takes(finished, caplog
 @pytest.mark.usefixtures("steady_pace")
 def test_a_training_with_a_limit_of_time_is_planned_and_goes_on_with_its_plan(finished, caplog):
     config, workspace = finished
-    limited = changed(config, minutes=0.2)
+    limited = changed(config, "train", minutes=0.2)
     with caplog.at_level("INFO"):
         summary = train.run(limited, workspace, fold=0, force=True)
     assert 2 <= summary.epochs <= 4
@@ -94,7 +91,7 @@ def test_a_training_with_a_limit_of_time_is_planned_and_goes_on_with_its_plan(fi
 
 def test_what_a_limited_training_takes_does_not_follow_from_the_epochs_of_an_earlier_one(finished):
     config, workspace = finished
-    limited = changed(config, minutes=1, epochs=500)
+    limited = changed(config, "train", minutes=1, epochs=500)
     planned = pipeline.plan_stage("train", limited, workspace, force=True)
     assert planned.seconds == 60
 
@@ -102,7 +99,7 @@ def test_what_a_limited_training_takes_does_not_follow_from_the_epochs_of_an_ear
 @pytest.mark.usefixtures("steady_pace")
 def test_a_limited_training_that_goes_on_has_the_rest_of_its_time(finished, monkeypatch):
     config, workspace = finished
-    limited = changed(config, minutes=0.2)
+    limited = changed(config, "train", minutes=0.2)
     monkeypatch.setattr(train, "_draw_curves", _stop_after_two)
     with pytest.raises(KeyboardInterrupt):
         train.run(limited, workspace, fold=0, force=True)
@@ -115,25 +112,25 @@ def test_a_limited_training_that_goes_on_has_the_rest_of_its_time(finished, monk
 @pytest.mark.usefixtures("steady_pace")
 def test_a_training_goes_on_with_more_minutes_but_not_with_fewer(finished):
     config, workspace = finished
-    begun = train.run(changed(config, minutes=0.2), workspace, fold=0, force=True)
+    begun = train.run(changed(config, "train", minutes=0.2), workspace, fold=0, force=True)
     before = (workspace.checkpoint(0) / "metrics.csv").read_text()
-    summary = train.run(changed(config, minutes=0.4), workspace, fold=0)
+    summary = train.run(changed(config, "train", minutes=0.4), workspace, fold=0)
     assert begun.seconds <= 12 < 0.9 * 24 < summary.seconds <= 24
     assert read_checkpoint_facts(workspace.checkpoint(0), "last")["epochs"] == 2 * 4
     assert (workspace.checkpoint(0) / "metrics.csv").read_text().startswith(before)
     with pytest.raises(ConfigError, match=r"started with train.minutes 0.4 \(now 0.3\)"):
-        train.run(changed(config, minutes=0.3), workspace, fold=0)
+        train.run(changed(config, "train", minutes=0.3), workspace, fold=0)
 
 
 def test_more_epochs_go_on_with_the_training(finished):
     config, workspace = finished
-    assert train.run(changed(config, epochs=3), workspace, fold=0).epochs == 3
+    assert train.run(changed(config, "train", epochs=3), workspace, fold=0).epochs == 3
 
 
 def test_another_setting_is_refused_and_the_finished_training_kept(finished):
     config, workspace = finished
     with pytest.raises(ConfigError, match=r"was started with learning_rate .* --force"):
-        train.run(changed(config, learning_rate=0.1), workspace, fold=0)
+        train.run(changed(config, "train", learning_rate=0.1), workspace, fold=0)
     assert train.run(config, workspace, fold=0).epochs == 2
 
 
@@ -153,13 +150,13 @@ def test_other_data_is_refused_in_a_few_words(finished):
 def test_force_trains_anew(finished):
     config, workspace = finished
     options = {"epochs": 1, "learning_rate": 0.01}
-    assert train.run(changed(config, **options), workspace, fold=0, force=True).epochs == 1
+    assert train.run(changed(config, "train", **options), workspace, fold=0, force=True).epochs == 1
 
 
 def test_force_removes_nothing_before_it_can_begin(finished):
     config, workspace = finished
     with pytest.raises(ConfigError, match="batch_size: expected at most"):
-        train.run(changed(config, batch_size=99), workspace, fold=0, force=True)
+        train.run(changed(config, "train", batch_size=99), workspace, fold=0, force=True)
     assert train.run(config, workspace, fold=0).epochs == 2
 
 
@@ -176,8 +173,7 @@ def test_pixels_of_another_size_than_those_of_the_masks_are_refused(finished):
 @pytest.mark.parametrize("fold", [0, 1])
 def test_images_are_read_as_they_were_for_their_masks_also_if_a_training_is_done(finished, fold):
     config, workspace = finished
-    imagery = config.imagery.model_copy(update={"gsd_m": 2.0})
-    config = config.model_copy(update={"imagery": imagery})
+    config = changed(config, "imagery", gsd_m=2.0)
     told = (
         r"prepare\.json: found imagery\.gsd_m null, expected 2\.0 as in the config; run `roadseg "
         "prepare` again, or set it as it was"
@@ -230,11 +226,10 @@ def test_bands_that_the_config_names_are_kept_by_name(finished, finished_city, t
         scene["image"] = str(images / Path(scene["image"]).name)
     workspace.chips.write_text(json.dumps(listed))
     names = ("red", "green", "blue")
-    imagery = config.imagery.model_copy(update={"bands": names, "nodata": 7.0})
     prepared = json.loads(workspace.record("prepare").read_text())
     prepared["settings"]["imagery"] |= {"bands": names, "nodata": 7.0}
     workspace.record("prepare").write_text(json.dumps(prepared))
-    train.run(config.model_copy(update={"imagery": imagery}), workspace, fold=1)
+    train.run(changed(config, "imagery", bands=names, nodata=7.0), workspace, fold=1)
     facts = json.loads((workspace.checkpoint(1) / "best.json").read_text())
     assert (facts["bands"], facts["nodata"], facts["in_channels"]) == (list(names), 7.0, 3)
 
@@ -242,7 +237,7 @@ def test_bands_that_the_config_names_are_kept_by_name(finished, finished_city, t
 @pytest.mark.usefixtures("steady_pace")
 def test_what_an_earlier_plan_left_in_the_config_does_not_limit_the_validation(finished):
     config, workspace = finished
-    limited = changed(config, minutes=0.2, validation_windows=1)
+    limited = changed(config, "train", minutes=0.2, validation_windows=1)
     train.run(limited, workspace, fold=0, force=True)
     facts = read_checkpoint_facts(workspace.checkpoint(0), "last")
     assert facts["validation_windows"] is None
@@ -253,7 +248,7 @@ def test_what_an_earlier_plan_left_in_the_config_does_not_limit_the_validation(f
 )
 def test_the_figures_of_a_sample_of_windows_say_so(finished, validation_windows, on):
     config, workspace = finished
-    sampled = changed(config, validation_windows=validation_windows)
+    sampled = changed(config, "train", validation_windows=validation_windows)
     summary = train.run(sampled, workspace, fold=0, force=True)
     assert f"; {on}" in str(summary)
 

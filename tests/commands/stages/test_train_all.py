@@ -14,10 +14,7 @@ from roadseg.errors import MissingInputError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system.stage_records import read_record
-
-
-def changed(config, **settings):
-    return config.model_copy(update={"train": config.train.model_copy(update=settings)})
+from tests.configs import changed
 
 
 def columns(folder):
@@ -52,7 +49,7 @@ def test_without_a_trained_fold_nothing_says_for_how_long(finished):
 def test_a_fold_trained_with_other_settings_does_not_count(finished):
     config, workspace = finished
     with pytest.raises(MissingInputError, match="no fold has been trained with this config"):
-        train.run(changed(config, learning_rate=0.5), workspace, fold="all")
+        train.run(changed(config, "train", learning_rate=0.5), workspace, fold="all")
 
 
 def test_all_chips_are_learned_from_for_as_long_as_the_fold_did_best(everything):
@@ -87,7 +84,7 @@ def test_it_is_not_repeated_and_keeps_its_length_whatever_folds_follow(everythin
 @pytest.mark.usefixtures("steady_pace")
 def test_a_limited_time_is_that_of_a_fold(finished):
     config, workspace = finished
-    limited = changed(config, minutes=0.2)
+    limited = changed(config, "train", minutes=0.2)
     fold = train.run(limited, workspace, fold=0, force=True)
     whole = train.run(limited, workspace, fold="all")
     of_fold, of_all = (read_checkpoint_facts(workspace.checkpoint(n), "last") for n in (0, "all"))

@@ -6,9 +6,8 @@ import shutil
 
 import pytest
 
-from roadseg.commands.tools.compare import change_text, compare_runs, run, short_names
+from roadseg.commands.tools.compare import change_text, run, short_names
 from roadseg.errors import ConfigError, DataError
-from roadseg.report.run_facts import read_run
 
 
 @pytest.fixture
@@ -33,12 +32,8 @@ def change(folder, stage, values):
     path.write_text(json.dumps(record))
 
 
-def warnings_of(pair):
-    return compare_runs([read_run(folder) for folder in pair]).warnings
-
-
 def test_equal_runs_differ_in_nothing(pair):
-    compared = run(pair).comparison
+    compared = run(pair)
     assert (compared.names, compared.warnings, compared.settings) == (["run", "other"], [], [])
     assert {change for row in compared.metrics for change in row.changes} <= {0, None}
 
@@ -58,26 +53,17 @@ def test_trainings_of_a_cross_validation_count_together(pair):
     change(pair[1], "predict", {"settings/fold": "each"})
     for folder, iou, seconds in zip(folds, (0.25, 0.75), (20.0, 30.0), strict=True):
         change(folder, "train", {"summary/val_iou": iou, "summary/seconds": seconds})
-    compared = run(pair).comparison
+    compared = run(pair)
     (iou,) = (row for row in compared.metrics if row.title == "IoU in training")
     (time,) = (row for row in compared.seconds if row.title == "train")
     assert (iou.values[1], time.values[1]) == (0.5, 50.0)
-
-
-def test_a_run_of_an_earlier_version_has_no_figures_of_breaks(pair):
-    path = pair[0] / "evaluate.json"
-    record = json.loads(path.read_text())
-    del record["summary"]["breaks_per_km"]
-    path.write_text(json.dumps(record))
-    change(pair[1], "evaluate", {"summary/breaks_per_km": 0.5})
-    assert re.search(r"breaks per km +- +0.50", str(run(pair)))
 
 
 def test_settings_of_a_stage_that_one_run_has_not_come_to_do_not_differ(pair):
     (pair[1] / "evaluate.json").unlink()
     summary = run(pair)
     assert "no common setting differs" in str(summary)
-    assert summary.comparison.warnings == ["not evaluated, so there are no metrics: other"]
+    assert summary.warnings == ["not evaluated, so there are no metrics: other"]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +78,7 @@ def test_settings_of_a_stage_that_one_run_has_not_come_to_do_not_differ(pair):
 )
 def test_what_makes_figures_unlike_is_told(pair, stage, values, told):
     change(pair[1], stage, values)
-    (warning,) = warnings_of(pair)
+    (warning,) = run(pair).warnings
     assert told in warning
     assert f"WARNING: {warning}" in str(run(pair))
 
@@ -101,12 +87,12 @@ def test_other_chips_held_out_are_told(pair):
     table = pair[1] / "evaluation.csv"
     header, *rows = table.read_text().splitlines()
     table.write_text("\n".join([header, *("x" + row for row in rows)]))
-    assert "different chips" in warnings_of(pair)[0]
+    assert "different chips" in run(pair).warnings[0]
 
 
 def test_how_many_pictures_are_drawn_is_no_reason_not_to_compare(pair):
     change(pair[1], "evaluate", {"settings/pictures": 0})
-    assert warnings_of(pair) == []
+    assert run(pair).warnings == []
 
 
 @pytest.mark.parametrize("many", [1, 2])

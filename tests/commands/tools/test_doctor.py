@@ -1,5 +1,4 @@
 import dataclasses
-import json
 import os
 import subprocess
 import sys
@@ -38,11 +37,6 @@ def test_the_summary_names_versions_devices_and_limits(summary):
     rows = {line.split("  ")[0] for line in str(summary).splitlines()}
     assert {"packages", "GDAL", "PROJ", "auto", "devices", "CPU", "cores", "memory"} <= rows
     assert f"roadseg {summary.packages['roadseg']}" in str(summary)
-
-
-def test_the_summary_can_be_written_as_json(summary):
-    values = json.loads(json.dumps(dataclasses.asdict(summary), default=str))
-    assert values["machine"]["cores"] == list(summary.machine.cores)
 
 
 def test_what_auto_picks_is_what_a_run_gets(summary):

@@ -31,6 +31,7 @@ from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.locks import lock
 from roadseg.system.workspace import Workspace
+from tests.configs import changed
 
 
 def edit(workspace, *edits):
@@ -126,8 +127,7 @@ def test_ground_that_a_network_was_trained_on_is_not_held_out_later(
     # Not those of the config, as of fewer chips; of less than three, one leaves none to train on.
     folds = {chip.name: fold for fold, chip in enumerate(reversed(chips))}
     write_folds(workspace.folds, folds)
-    options = config.split.model_copy(update={"buffer_m": 150.0})
-    config = config.model_copy(update={"split": options})
+    config = changed(config, "split", buffer_m=150.0)
     edit(workspace, Edit("draw", line_across(workspace, chips[0].scene), width_m=6.0))
     output = tmp_path / "new"
 
@@ -368,19 +368,18 @@ def test_images_without_a_crs_lie_where_the_config_says(finished, tmp_path, monk
             raster.crs = rasterio.CRS()
         scenes.append(replace(scene, image=image))
     write_chips(workspace.chips, scenes, listed.chips, listed.bins)
-    imagery = config.imagery.model_copy(update={"crs": crs, "gsd_m": None})
+    config = changed(config, "imagery", crs=crs, gsd_m=None)
     name = next(workspace.graphs.glob("*.gpkg")).stem
     edit(workspace, Edit("draw", line_across(workspace, name), width_m=6.0))
     monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        run((config.model_copy(update={"imagery": imagery}), workspace), tmp_path / "new")
+        run((config, workspace), tmp_path / "new")
 
 
 @pytest.mark.slow
 def test_a_run_goes_on_with_its_edits_and_its_network(finished, tmp_path):
     config, workspace = finished
-    of_today = config.train.model_copy(update={"decoder_channels": None, "encoder": "resnet34"})
-    config = config.model_copy(update={"train": of_today})
+    config = changed(config, "train", decoder_channels=None, encoder="resnet34")
     name = next(workspace.graphs.glob("*.gpkg")).stem
     crs = read_grid(workspace.mask(name)).metric_crs
     drawn = line_across(workspace, name)

@@ -130,10 +130,6 @@ def test_addresses_are_written_as_they_are_given(city):
     assert written(city)["imagery"]["images"] == urls
 
 
-def test_init_says_which_label_belongs_to_which_image(city):
-    assert look(city).rows["matches"] == "city_0 uses city_0.geojson; 4 more images matched"
-
-
 def test_an_existing_config_is_kept_without_force(city):
     (city / "found.json").write_text("kept")
     with pytest.raises(ConfigError, match=r"found\.json already exists; use --force to overwrite"):
@@ -290,10 +286,6 @@ class TestNoData:
 
 
 class TestLabels:
-    def test_the_scheme_is_written(self, city):
-        look(city)
-        assert written(city)["labels"]["scheme"] == "spacenet"
-
     def test_files_of_several_schemes_are_left_to_auto(self, city):
         set_properties(city / "roads" / "city_1.geojson", [{"highway": "primary"}] * 2)
         look(city)
@@ -438,11 +430,6 @@ class TestMasks:
             )
         )
         assert "speeds from labels.mask_speeds_mph" in given
-
-    def test_a_mask_of_another_size_is_refused(self, plain):
-        write_plain(plain / "masks" / "3.png", np.ones((1, 32, 64)))
-        with pytest.raises(DataError, match=r"3\.png: found 32 x 64 pixels, expected 64 x 64"):
-            look(plain, "imagery.gsd_m=1", labels="masks")
 
     @pytest.mark.usefixtures("city")
     def test_lines_cannot_be_laid_over_images_without_georeference(self, plain):

@@ -47,6 +47,25 @@ def silent(*_):
     """Say nothing."""
 
 
+def map_labelled(folder, *images, output="map", labels="roads/*.geojson", say=silent):
+    """Map images by a network that is trained on the labels in a folder."""
+    images = [*map(str, images or [folder / "images"])]
+    labels = [str(folder / labels)] if labels else []
+    return tool.run(images, folder / output, labels=labels, settings=QUICK, say=say)
+
+
+@pytest.fixture
+def map_images(mapped, tmp_path):
+    """Give a function that maps images without labels, by the network of the map with labels."""
+    network = mapped[0] / "map/checkpoints/fold-0"
+
+    def run(*images, output=tmp_path / "map", settings=(), say=silent):
+        given = {"checkpoints": [network], "settings": settings, "say": say}
+        return tool.run([*map(str, images)], output, **given)
+
+    return run
+
+
 @pytest.fixture(scope="module")
 def mapped(tmp_path_factory, write_city):
     """Map a tiny city from its labels, as one types it; return its folder and the summary."""
@@ -55,13 +74,7 @@ def mapped(tmp_path_factory, write_city):
     said = []
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        summary = tool.run(
-            ["images/"],
-            Path("map"),
-            labels=["roads/*.geojson"],
-            settings=QUICK,
-            say=lambda name, _: said.append(name),
-        )
+        summary = map_labelled(Path(), "images/", say=lambda name, _: said.append(name))
     return folder, summary, said
 
 
@@ -118,13 +131,7 @@ def test_the_same_call_does_nothing_again(mapped):
     folder, summary, _ = mapped
     weights = folder / "map/checkpoints/fold-0/best.safetensors"
     before = weights.stat().st_mtime_ns
-    again = tool.run(
-        [str(folder / "images")],
-        folder / "map",
-        labels=[str(folder / "roads/*.geojson")],
-        settings=QUICK,
-        say=silent,
-    )
+    again = map_labelled(folder)
     assert weights.stat().st_mtime_ns == before
     assert again == replace(summary, config=again.config)
 
@@ -157,21 +164,16 @@ def test_a_project_that_was_moved_with_its_map_is_mapped_already(mapped, tmp_pat
     folder, summary, _ = mapped
     moved = shutil.copytree(folder, tmp_path / "moved")
     monkeypatch.chdir(moved)
-    again = tool.run(
-        ["images/"], Path("map"), labels=["roads/*.geojson"], settings=QUICK, say=silent
-    )
+    again = map_labelled(Path(), "images/")
     assert again.graphs.folder == str(moved / "map/graphs")
     assert again.measured == summary.measured
 
 
-def test_a_network_maps_images_without_labels(mapped, tmp_path, monkeypatch):
-    folder, _, _ = mapped
+def test_a_network_maps_images_without_labels(mapped, map_images, tmp_path, monkeypatch):
     said = []
-    monkeypatch.chdir(folder / "images")
-    summary = tool.run(
-        ["city_0.tif", "../images/city_1.tif"],
-        tmp_path / "map",
-        checkpoints=[folder / "map/checkpoints/fold-0"],
+    monkeypatch.chdir(mapped[0] / "images")
+    summary = map_images(
+        *("city_0.tif", "../images/city_1.tif"),
         settings=["graph.threshold=0.3"],
         say=lambda name, _: said.append(name),
     )
@@ -205,59 +207,50 @@ def test_a_stage_in_the_folder_of_a_map_without_labels_leads_back_to_the_map(
     assert "repeat `roadseg map IMAGES --output map`" in done.stderr
 
 
-def test_an_image_that_is_skipped_is_told(mapped, tmp_path):
-    folder, _, _ = mapped
+def test_an_image_that_is_skipped_is_told(mapped, map_images, tmp_path):
     (tmp_path / "broken.tif").write_text("no raster")
-    summary = tool.run(
-        [str(folder / "images/city_0.tif"), str(tmp_path / "broken.tif")],
-        tmp_path / "map",
-        checkpoints=[folder / "map/checkpoints/fold-0"],
-        settings=["graph.threshold=0.3", "compute.on_error=skip"],
-        say=silent,
-    )
+    settings = ["graph.threshold=0.3", "compute.on_error=skip"]
+    image = mapped[0] / "images/city_0.tif"
+    summary = map_images(image, tmp_path / "broken.tif", settings=settings)
     assert list(summary.failed) == ["broken"]
     assert summary.scenes == 1
 
 
-def test_settings_of_a_map_without_labels_are_in_its_config(mapped, tmp_path):
-    folder, _, _ = mapped
-    options = {"checkpoints": [folder / "map/checkpoints/fold-0"], "say": silent}
-    image, area = str(folder / "images/city_0.tif"), "imagery.area=-180,-90,180,90"
-    tool.run([image], tmp_path / "map", settings=[area, "graph.threshold=0.3"], **options)
+def test_settings_of_a_map_without_labels_are_in_its_config(mapped, map_images, tmp_path):
+    area = "imagery.area=-180,-90,180,90"
+    map_images(mapped[0] / "images/city_0.tif", settings=[area, "graph.threshold=0.3"])
     config = load_config(tmp_path / "map/roadseg.json")
     assert (config.graph.threshold, config.imagery.area) == (0.3, "-180,-90,180,90")
     (report,) = status.run(config, tmp_path / "map").stages
     assert report.state == "done"
 
 
-def test_images_that_are_added_to_a_map_without_labels_are_in_its_config(mapped, tmp_path):
-    folder, _, _ = mapped
-    options = {"checkpoints": [folder / "map/checkpoints/fold-0"], "say": silent}
-    images = [folder / f"images/city_{number}.tif" for number in range(2)]
+def test_images_that_are_added_to_a_map_without_labels_are_in_its_config(
+    mapped, map_images, tmp_path
+):
+    images = [mapped[0] / f"images/city_{number}.tif" for number in range(2)]
     for several in (images[:1], images, images[::-1]):
-        tool.run(list(map(str, several)), tmp_path / "map", **options)
+        map_images(*several)
     config = load_config(tmp_path / "map/roadseg.json")
     assert config.imagery.images == tuple(map(str, images))
     (scene,) = read_scenes(config, Workspace(config.run), ["city_1"], with_labels=False).scenes
     assert scene.image is not None
 
 
-def test_an_image_that_is_gone_does_not_stay_in_a_map_without_labels(mapped, tmp_path):
-    options = {"checkpoints": [mapped[0] / "map/checkpoints/fold-0"], "say": silent}
+def test_an_image_that_is_gone_does_not_stay_in_a_map_without_labels(mapped, map_images, tmp_path):
     images = shutil.copytree(mapped[0] / "images", tmp_path / "images")
-    tool.run([str(images)], tmp_path / "map", **options)
+    map_images(images)
     (images / "city_1.tif").unlink()
     with pytest.raises(ConfigError, match=r"are gone, or have another name now \(city_1\); use"):
-        tool.run([str(images)], tmp_path / "map", **options)
+        map_images(images)
 
 
-def test_the_project_of_images_without_a_place_is_not_named(mapped, tmp_path, write_nowhere):
-    network = mapped[0] / "map/checkpoints/fold-0"
+def test_the_project_of_images_without_a_place_is_not_named(
+    mapped, map_images, tmp_path, write_nowhere
+):
     with rasterio.open(mapped[0] / "images/city_0.tif") as city:
         write_nowhere(tmp_path / "city.tif", city.read())
-    options = {"checkpoints": [network], "settings": ["imagery.gsd_m=1"], "say": silent}
-    summary = tool.run([str(tmp_path / "city.tif")], tmp_path / "map", **options)
-    assert "QGIS" not in str(summary)
+    assert "QGIS" not in str(map_images(tmp_path / "city.tif", settings=["imagery.gsd_m=1"]))
 
 
 def blacken_border(image):
@@ -265,57 +258,51 @@ def blacken_border(image):
         city.write(city.read() * (np.arange(city.height) >= 12)[:, np.newaxis])
 
 
-def test_black_borders_are_no_data_in_a_map_without_labels_also_of_added_images(mapped, tmp_path):
-    options = {"checkpoints": [mapped[0] / "map/checkpoints/fold-0"], "say": silent}
+def test_black_borders_are_no_data_in_a_map_without_labels_also_of_added_images(
+    mapped, map_images, tmp_path
+):
     images = tmp_path / "images"
     images.mkdir()
     for name, has_border in (("city_0", False), ("city_1", True)):
         image = shutil.copy(mapped[0] / f"images/{name}.tif", images)
         if has_border:
             blacken_border(image)
-        tool.run([str(images)], tmp_path / "map", **options)
+        map_images(images)
     with rasterio.open(tmp_path / "map/probabilities/city_1.tif") as made:
         assert not made.read_masks(1)[:12].any()
 
 
-def test_black_borders_that_are_ground_stay_so_if_the_map_is_repeated(mapped, tmp_path):
-    options = {"checkpoints": [mapped[0] / "map/checkpoints/fold-0"], "say": silent}
+def test_black_borders_that_are_ground_stay_so_if_the_map_is_repeated(mapped, map_images, tmp_path):
     blacken_border(image := shutil.copy(mapped[0] / "images/city_0.tif", tmp_path))
     for settings in (["imagery.nodata=null"], []):
-        tool.run([str(image)], tmp_path / "map", settings=settings, **options)
+        map_images(image, settings=settings)
     with rasterio.open(tmp_path / "map/probabilities/city_0.tif") as made:
         assert made.read_masks(1)[:12].all()
 
 
-def test_images_are_the_same_whatever_link_leads_to_them(mapped, tmp_path):
-    options = {"checkpoints": [mapped[0] / "map/checkpoints/fold-0"], "say": silent}
+def test_images_are_the_same_whatever_link_leads_to_them(mapped, map_images, tmp_path):
     (link := tmp_path / "link").symlink_to(mapped[0] / "images")
-    first = tool.run([str(link)], tmp_path / "map", **options)
-    again = tool.run([str(mapped[0] / "images")], tmp_path / "map", **options)
-    assert again.graphs == first.graphs
+    assert map_images(link).graphs == map_images(mapped[0] / "images").graphs
 
 
 @pytest.mark.parametrize("with_labels", [False, True])
-def test_the_folder_of_a_map_may_be_a_link(mapped, tmp_path, monkeypatch, with_labels):
+def test_the_folder_of_a_map_may_be_a_link(mapped, map_images, tmp_path, monkeypatch, with_labels):
     project = shutil.copytree(mapped[0], tmp_path / "project", ignore=lambda *_: ["map"])
     (tmp_path / "large disk/map").mkdir(parents=True)
     (project / "map").symlink_to(tmp_path / "large disk/map")
     monkeypatch.chdir(project)
-    networks = [mapped[0] / "map/checkpoints/fold-0"]
-    how = {"labels": ["roads/*.geojson"], "settings": QUICK} if with_labels else {}
-    how |= {} if with_labels else {"checkpoints": networks}
     for _ in range(2):
-        summary = tool.run(["images"], Path("map"), say=silent, **how)
+        summary = map_labelled(Path()) if with_labels else map_images("images", output=Path("map"))
     assert summary.scenes == 5
     assert json.loads((tmp_path / "large disk/map/roadseg.json").read_text())["run"] == "."
 
 
-def test_images_that_show_the_same_ground_are_told(mapped, tmp_path, caplog):
-    image, network = mapped[0] / "images/city_0.tif", mapped[0] / "map/checkpoints/fold-0"
+def test_images_that_show_the_same_ground_are_told(mapped, map_images, tmp_path, caplog):
+    image = mapped[0] / "images/city_0.tif"
     again = shutil.copy(image, tmp_path / "again.tif")
     for name, images in {"one": [image], "two": [image, again]}.items():
         caplog.clear()
-        tool.run([*map(str, images)], tmp_path / name, checkpoints=[network], say=silent)
+        map_images(*images, output=tmp_path / name)
         assert ("again and city_0 show the same ground: its roads count" in caplog.text) == (
             name == "two"
         )
@@ -346,15 +333,8 @@ def test_a_map_without_roads_warns(checkpoint, mapped, tmp_path, caplog):
 
 
 def test_a_map_with_labels_and_few_roads_is_to_be_trained_longer(mapped, monkeypatch, caplog):
-    folder, _, _ = mapped
     monkeypatch.setattr(tool, "LEAST_DENSITY", 1000)
-    tool.run(
-        [str(folder / "images")],
-        folder / "map",
-        labels=[str(folder / "roads/*.geojson")],
-        settings=QUICK,
-        say=silent,
-    )
+    map_labelled(mapped[0])
     assert "almost no roads found" in caplog.text
     assert "add labels with --labels" not in caplog.text
     assert "--minutes" in caplog.text
@@ -418,21 +398,13 @@ def test_a_map_that_never_began_gives_way_to_another(checkpoint, mapped, tmp_pat
 
 
 def test_a_map_of_the_same_images_with_other_labels_is_kept(mapped):
-    folder, _, _ = mapped
     with pytest.raises(ConfigError, match=r"a map of these images, made with the labels .*geojson"):
-        tool.run([str(folder / "images")], folder / "map", settings=QUICK, say=silent)
+        map_labelled(mapped[0], labels=None)
 
 
 def test_the_map_of_other_images_is_kept(mapped):
-    folder, _, _ = mapped
     with pytest.raises(ConfigError, match=r"contains the map of .*images.*; use another --output"):
-        tool.run(
-            [str(folder / "images/city_0.tif")],
-            folder / "map",
-            labels=[str(folder / "roads")],
-            settings=QUICK,
-            say=silent,
-        )
+        map_labelled(mapped[0], mapped[0] / "images/city_0.tif")
 
 
 def test_a_config_of_another_run_is_kept(mapped, tmp_path):
@@ -455,13 +427,7 @@ def test_images_cannot_be_added_to_a_map_with_labels(mapped, tmp_path):
     folder, _, _ = mapped
     extra = shutil.copy(folder / "images/city_0.tif", tmp_path / "more_9.tif")
     with pytest.raises(ConfigError, match=r"images such as .*more_9\.tif cannot be added; use"):
-        tool.run(
-            [str(folder / "images"), str(extra)],
-            folder / "map",
-            labels=[str(folder / "roads/*.geojson")],
-            settings=QUICK,
-            say=silent,
-        )
+        map_labelled(folder, folder / "images", extra)
 
 
 @pytest.mark.parametrize(
@@ -478,22 +444,13 @@ def test_a_map_with_labels_is_kept_if_its_folder_has_other_images(mapped, tmp_pa
     folder = shutil.copytree(mapped[0], tmp_path / "city")
     change(folder / "images/city_0.tif", folder / "images/city_9.tif")
     change(folder / "roads/city_0.geojson", folder / "roads/city_9.geojson")
-    labels = [str(folder / "roads/*.geojson")]
     with pytest.raises(ConfigError, match=f"{error}use another --output"):
-        tool.run(
-            [str(folder / "images")], folder / "map", labels=labels, settings=QUICK, say=silent
-        )
+        map_labelled(folder)
 
 
 def test_a_map_with_labels_goes_on_though_masks_lie_among_its_images(mapped, tmp_path):
     folder, _, _ = mapped
     masks = shutil.copytree(folder / "map/masks", tmp_path / "masks")
     said = []
-    tool.run(
-        [str(folder / "images"), str(masks)],
-        folder / "map",
-        labels=[str(folder / "roads/*.geojson")],
-        settings=QUICK,
-        say=lambda name, _: said.append(name),
-    )
+    map_labelled(folder, folder / "images", masks, say=lambda name, _: said.append(name))
     assert "init" not in said
