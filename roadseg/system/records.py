@@ -1,10 +1,11 @@
-"""JSON records: write and read them; keys and versions in them."""
+"""JSON records and CSV tables: write and read them; keys and versions in records."""
 
+import csv
 import hashlib
 import json
 import platform
 from codecs import BOM_UTF8
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,6 +23,17 @@ def write_json(path: Path, value: Any) -> None:  # noqa: ANN401 - a record is an
     """Write a record so that a reader never sees half a file."""
     with atomic_write(path) as partial:
         partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write a table of at least one row; columns stand in the order in which rows name them.
+
+    What a row does not name, or names None, is empty.
+    """
+    with atomic_write(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+        table.writeheader()
+        table.writerows(rows)
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - a record is any JSON value

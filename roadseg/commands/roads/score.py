@@ -1,6 +1,5 @@
 """score: compare roads with roads, whatever files they are in. Reads both sides, writes a table."""
 
-import csv
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -27,9 +26,9 @@ from roadseg.roads.metrics.compare import TOPO_KM, Measures, compare, pool
 from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
-from roadseg.system.files import atomic_write, refuse_to_overwrite
+from roadseg.system.files import refuse_to_overwrite
 from roadseg.system.parallel import in_order
-from roadseg.system.records import by_dotted_key
+from roadseg.system.records import by_dotted_key, write_csv
 from roadseg.system.text import Summary, count, first
 from roadseg.system.text import table as aligned
 from roadseg.system.units import (
@@ -164,7 +163,8 @@ def run(
     ]
     pooled = _record(_pool(pairs), options)
     if table is not None:
-        _write_table(table, [*records, {"name": "pooled", **pooled}])
+        flat = map(by_dotted_key, [*records, {"name": "pooled", **pooled}])
+        write_csv(table, [{k.replace(".", "_"): v for k, v in row.items()} for row in flat])
     missing = [name for name, other in matched.items() if other is None]
     return ScoreSummary(options.model_dump(), records, pooled, missing, left_over)
 
@@ -266,16 +266,6 @@ def _routes(score: Apls) -> Record:
         **_facts(score, "reference_points", "predicted_points"),
         **_facts(score, "reference_sources", "predicted_sources"),
     }
-
-
-def _write_table(path: Path, records: Sequence[Record]) -> None:
-    flat = map(by_dotted_key, records)
-    rows = [{key.replace(".", "_"): value for key, value in row.items()} for row in flat]
-    with atomic_write(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
-        names = dict.fromkeys(name for row in rows for name in row)
-        writer = csv.DictWriter(file, list(names), restval="")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def _aligned(records: Sequence[Record]) -> list[str]:

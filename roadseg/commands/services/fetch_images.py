@@ -10,9 +10,9 @@ from roadseg.commands.services.images.capabilities import (
     read_xml,
 )
 from roadseg.commands.services.images.fetching import Fetch, FetchSummary, ImageRequest, slug
-from roadseg.commands.services.images.from_tiles import fetch_tiles, is_template, template_service
 from roadseg.commands.services.images.rasters import RemoteRaster, fetch_rasters, is_raster
 from roadseg.commands.services.images.stac import PREFIX, read_json_answer, stac_rasters
+from roadseg.commands.services.images.tiles import fetch_tiles, is_template, template_service
 from roadseg.commands.services.images.wms import wms_service
 from roadseg.commands.services.images.wmts import wmts_service
 from roadseg.errors import ConfigError, DataError

@@ -1,6 +1,5 @@
 """evaluate: measure held-out chips. Reads probabilities/, graphs/ and labels; writes metrics."""
 
-import csv
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -35,9 +34,9 @@ from roadseg.roads.metrics.compare import Measures, Side, compare, pool
 from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.metrics.pooling import Spread, spread_of
 from roadseg.roads.metrics.reliability import Kept, Reliability
-from roadseg.system.files import atomic_write
 from roadseg.system.parallel import in_order
 from roadseg.system.progress import counted
+from roadseg.system.records import write_csv
 from roadseg.system.stage_records import read_summary
 from roadseg.system.text import Summary, count
 from roadseg.system.units import per_road_unit, road_text, road_unit, short_unit, to_short_unit
@@ -93,8 +92,7 @@ class EvaluateSummary(Summary):
     training chip of their network, between footprints: `from_m` up to, but not including, `to_m`
     (None: no limit). Chips without georeference are left out.
 
-    Figures of breaks and connectivity are None in summaries of earlier versions, and if there was
-    nothing to measure.
+    Figures of breaks and connectivity are None if there was nothing to measure.
 
     If each fold was predicted by the network that held it out, `fold` is "each", and all chips are
     held out. Then `by_fold` has the metrics for the chips of each fold, `spread` the mean and the
@@ -254,7 +252,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     calibration = read_summary(workspace.record("graph"), _Calibrated).calibration
     metres = metres_from_training(workspace, listed.chips, {score.fold for score in scores})
     summary = _summary(config, scores, predicted.fold, metres, calibration)
-    _write_table(workspace, scores)
+    write_csv(workspace.evaluation, list(map(_row, scores)))
     outputs = [workspace.evaluation, *map(workspace.picture, drawn)]
     if summary.reliability:
         write_reliability(workspace.reliability, summary.reliability[""])
@@ -337,21 +335,11 @@ def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Sce
     draw_comparison(path, ground, scene.pixels, inside, scene.predicted)
 
 
-def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
-    """Write a row for each chip; metrics that were not measured are empty."""
-    with (
-        atomic_write(workspace.evaluation) as draft,
-        draft.open("w", newline="", encoding="utf-8") as file,
-    ):
-        rows = [
-            {name: getattr(score.pixels, name) for name in _OF_PIXELS} | score.roads.figures
-            for score in scores
-        ]
-        table = csv.writer(file)
-        table.writerow(["chip", *rows[0]])
-        for score, row in zip(scores, rows, strict=True):
-            cells = ("" if value is None else f"{value:.4f}" for value in row.values())
-            table.writerow([score.chip, *cells])
+def _row(score: ChipScore) -> dict[str, str]:
+    """Return the row of a chip in the table; metrics that were not measured are empty."""
+    figures = {name: getattr(score.pixels, name) for name in _OF_PIXELS} | score.roads.figures
+    cells = {name: "" if value is None else f"{value:.4f}" for name, value in figures.items()}
+    return {"chip": score.chip, **cells}
 
 
 def _summary(

@@ -185,7 +185,10 @@ def _page(
     most = int(config.report.max_mb * _BYTES) - len(build_page("", {})) - len(as_data(page))
     page["map"] = _map_that_fits(config, shown, most)
     room = most - len(as_data(page["map"]))
-    page["quality"] = facts["quality"] | {"sheets": _sheets(workspace, room)}
+    # A sheet that is too large for its share is left out.
+    paths, share = sorted(workspace.quality.glob("sheet_*.png")), int(_SHEET_SHARE * room)
+    drawn = (sheet_uri(path, side_px=_SHEET_PX, most_bytes=share) for path in paths[:_SHEETS])
+    page["quality"] = facts["quality"] | {"sheets": [uri for uri in drawn if uri]}
     room -= sum(map(len, page["quality"]["sheets"]))
     scenes, many = page["map"]["scenes"], len(shown.scenes)
     rows = counted(range(many), "report: images", total=many, unit="scenes")
@@ -250,11 +253,3 @@ def _facts(config: Config, workspace: Workspace, shown: ReportScenes) -> dict[st
     }
     short: dict[str, Any] = with_short_paths(facts, root.parent)
     return short
-
-
-def _sheets(workspace: Workspace, room: int) -> list[str]:
-    """Return sheets of examples as data URIs; one that is too large for its share is left out."""
-    sheets = sorted(workspace.quality.glob("sheet_*.png"))[:_SHEETS]
-    most = int(_SHEET_SHARE * room)
-    pictures = [sheet_uri(path, side_px=_SHEET_PX, most_bytes=most) for path in sheets]
-    return [picture for picture in pictures if picture]

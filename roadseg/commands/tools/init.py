@@ -13,13 +13,14 @@ from pyproj import CRS
 
 from roadseg.commands.survey.cities import (
     City,
+    Survey,
     SurveyedCity,
     discover_images,
     discover_labels,
     given_cities,
+    survey_cities,
 )
 from roadseg.commands.survey.contents import ImageSurvey, LabelSurvey
-from roadseg.commands.survey.values import Survey, survey_cities
 from roadseg.config import (
     FILE_NAME,
     SCHEMA,

@@ -20,9 +20,9 @@ from roadseg.commands.stages import graph, pipeline, predict, report
 from roadseg.commands.stages.declared_stages import prepared_files
 from roadseg.commands.stages.evaluate import EvaluateSummary
 from roadseg.commands.stages.graph import DOUBTFUL, GraphSummary
+from roadseg.commands.survey.cities import area_from, path_from
 from roadseg.commands.survey.contents import survey_corners, survey_images
 from roadseg.commands.survey.defaults import choose_nodata
-from roadseg.commands.survey.values import area_from, path_from
 from roadseg.commands.tools import adapt as adapting
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, change_config, differences, load_config

@@ -195,11 +195,6 @@ def test_a_fault_that_stays_is_told_in_one_line_and_leaves_nothing(tmp_path, ove
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_that_is_none_is_told(tmp_path):
-    with pytest.raises(DataError, match=r"127.0.0.1:9.*refused"):
-        fetch(tmp_path / "roads.gpkg", server="http://127.0.0.1:9/api")
-
-
 def test_a_key_is_sent_and_written_nowhere(tmp_path, overpass, monkeypatch, caplog):
     monkeypatch.setenv("OVERPASS_KEY", "s3cretvalue")
     caplog.set_level("DEBUG")

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import rasterio
-import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
 from rasterio.enums import ColorInterp, MaskFlags
@@ -29,13 +28,12 @@ from roadseg.commands.services.images.fetching import (
     tags_of,
     write_record,
 )
-from roadseg.commands.services.images.levels import reprojected
 from roadseg.errors import ConfigError, DataError, root_cause
+from roadseg.raster.extents import part_of
 from roadseg.raster.grid import Grid, grid_of
 from roadseg.raster.images import open_self_contained
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
-from roadseg.roads.labels.areas import Area
 from roadseg.system.files import atomic_write
 from roadseg.system.progress import Progress
 from roadseg.system.text import count, one_line, size_text
@@ -178,9 +176,10 @@ def _plan(fetch: Fetch, raster: RemoteRaster) -> _Plan | None:
             )
         grid = grid_of(shown, source, crs=None, gsd_m=None)
         each = sum(np.dtype(dtype).itemsize for dtype in source.dtypes)
-    window = _window(grid, fetch.area)
-    if window is None:
+    part = part_of(grid, fetch.area.on(grid))
+    if part is None:
         return None
+    window = part.window
     # A file is fetched in tiles and parts, so somewhat more than the window is read.
     share = size / (grid.height * grid.width * each) if size else _USUAL_SHARE
     fetched = min(round(window.height * window.width * each * share), size or math.inf)
@@ -201,23 +200,6 @@ def _copy(fetch: Fetch, plan: _Plan) -> FetchedImage:
         copy_part(path, source, plan.window, origin)
     write_record(path, origin, {"gsd_m": plan.image.gsd_m})
     return replace(plan.image, state=FETCHED, credit=origin.credit.copyright)
-
-
-def _window(grid: Grid, area: Area) -> Window | None:
-    shape = reprojected(area.degrees, CRS(grid.crs))
-    if shape.is_empty or not np.isfinite(shapely.bounds(shape)).all():
-        return None
-    if not shapely.intersects(shape, grid.footprint):
-        return None
-    shape = shapely.intersection(shape, grid.footprint)
-    places = grid.to_pixel(shapely.get_coordinates(shape))
-    # A corner that lies on the border of a pixel does not need the next one.
-    first, stop = places.min(axis=0) + 1e-6, places.max(axis=0) - 1e-6
-    row, col = (max(0, math.floor(value)) for value in first)
-    until_row, until_col = min(grid.height, math.ceil(stop[0])), min(grid.width, math.ceil(stop[1]))
-    if until_row <= row or until_col <= col:
-        return None
-    return Window(row, col, until_row - row, until_col - col)
 
 
 def copy_part(path: Path, source: rasterio.DatasetReader, window: Window, origin: Origin) -> None:

@@ -249,16 +249,6 @@ def test_a_page_of_very_many_items_is_told(catalogue, fetch, monkeypatch, items)
         fetch("/many.json")
 
 
-@pytest.mark.parametrize("part", [f"bytes 0-9/{'9' * 5000}", "bytes 0-9/*", "bytes x-9/10"])
-def test_a_part_whose_size_is_no_number_is_told(served, fetch, part):
-    served.fail(
-        "/d/a.tif",
-        lambda h: h.give(206, bytes(10), headers={"Content-Range": part}),
-    )
-    with pytest.raises(DataError, match="found"):
-        fetch("/d/a.tif")
-
-
 @pytest.mark.usefixtures("catalogue")
 def test_licence_and_date_of_an_item_are_kept(fetch):
     (image,) = fetch("/item.json").images

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roadseg.commands.services.images.from_tiles import (
+from roadseg.commands.services.images.tiles import (
     check_template,
     host_of,
     is_template,
