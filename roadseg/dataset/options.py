@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from roadseg.errors import DataError
 from roadseg.options import Section, Text, setting
 from roadseg.raster.options import Bands, ImageryOptions
 from roadseg.roads.options import LabelOptions
@@ -166,3 +167,17 @@ class SplitOptions(Section):
         if self.method == "file" and self.file is None:
             raise ValueError("file: the method file needs a path here")
         return self
+
+    @property
+    def own_folds(self) -> Path:
+        """The user's file of folds.
+
+        Raises:
+            DataError: if there is no such file.
+        """
+        if self.file is None or not self.file.is_file():
+            raise DataError(
+                f"split.file: {self.file} is not an existing file, expected a CSV or JSON file "
+                "with the fold of each chip or scene"
+            )
+        return self.file

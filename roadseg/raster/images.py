@@ -3,7 +3,7 @@
 import math
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -300,6 +300,29 @@ def read_scene_grid(path: Path, options: ImageryOptions) -> Grid:
     crs = crs_setting(options.crs, "imagery.crs")
     grid = read_grid(path, crs=crs, gsd_m=options.gsd_m)
     return grid.resampled(options.gsd_m) if options.gsd_m and not grid.is_local else grid
+
+
+def require_equal_bands(images: Mapping[Path, tuple[int, str]]) -> None:
+    """Refuse images with different numbers of bands; types of pixels may differ.
+
+    Args:
+        images: number of bands and type of pixels of each image.
+
+    Raises:
+        DataError: if the numbers differ.
+    """
+    kinds: dict[int, tuple[Path, str]] = {}
+    for path, (bands, dtype) in images.items():
+        kinds.setdefault(bands, (path, dtype))
+    if len(kinds) > 1:
+        few = min(kinds)
+        examples = (f"{kinds[n][0].name} with {n} of {kinds[n][1]}" for n in (few, max(kinds)))
+        first = ",".join(map(str, range(1, few + 1)))
+        raise DataError(
+            f"images with different numbers of bands found, such as {' and '.join(examples)}; "
+            f"choose bands that they all have, such as --set imagery.bands={first}, or images of "
+            "one kind, such as --images 'folder/*_MS_*.tif'"
+        )
 
 
 def is_masked(source: rasterio.DatasetReader) -> bool:

@@ -92,6 +92,20 @@ def call(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def fails(call):
+    """Give a function that runs a command, checks that it fails in one line, and returns that."""
+
+    def run(*words, exit_code):
+        result = call(*words)
+        assert (result.exit_code, result.stdout) == (exit_code, "")
+        assert result.stderr.startswith("Error: ")
+        assert result.stderr.count("\n") == 1
+        return result.stderr
+
+    return run
+
+
+@pytest.fixture
 def write_nowhere(write_raster):
     """Give the function that writes bytes, shape (band, row, col), without a place on earth."""
     nowhere = {"crs": None, "transform": Affine.identity()}

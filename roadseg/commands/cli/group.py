@@ -121,7 +121,8 @@ class Group(OrderedGroup):
             write_line(last_line(end.code))
             raise
         except BaseException as error:
-            if _is_closed_pipe(error):
+            # Nobody reads the output any more; click then ends without a word.
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise
             ctx.exit(report_failure(error, ctx))
 
@@ -171,8 +172,3 @@ def _with_option(error: click.UsageError) -> click.UsageError:
     else:
         return error
     return click.UsageError(f"{error.message}; {hint}", error.ctx)
-
-
-def _is_closed_pipe(error: BaseException) -> bool:
-    """Return whether nobody reads the output any more; click then ends without a word."""
-    return isinstance(error, OSError) and error.errno == errno.EPIPE

@@ -127,7 +127,7 @@ def predict(
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out city.tif
       roadseg predict --output out --area area.geojson city.tif
     """
-    if not _all_or_none(images, output) or (checkpoints and not images):
+    if bool(images) != bool(output) or (checkpoints and not images):
         msg = (
             "IMAGES need --output with a folder for the results, and --output and --checkpoint "
             "need IMAGES; without all of them, the scenes of the run are predicted"
@@ -170,7 +170,7 @@ def graph(
       roadseg graph --precision 0.95
       roadseg graph --output out mask.tif --set graph.min_spur_m=15
     """
-    if not _all_or_none(images, output):
+    if bool(images) != bool(output):
         msg = (
             "IMAGES need --output with a folder for the results, and --output needs IMAGES; "
             "without both, the scenes of the run are traced"
@@ -272,10 +272,6 @@ def _run_or_plan(
 
         return pipeline.plan_stage(stage, config, workspace, **options)
     return import_module(f"roadseg.commands.stages.{stage}").run(config, workspace, **options)
-
-
-def _all_or_none(*values: object) -> bool:
-    return len({bool(value) for value in values}) == 1
 
 
 # In the order of their use.

@@ -3,18 +3,18 @@
 from functools import partial
 from pathlib import Path
 
-from roadseg.commands.services.images.capabilities import (
+from roadseg.commands.services.images.fetching import Fetch, FetchSummary, ImageRequest, slug
+from roadseg.commands.services.images.map_services import (
     Element,
     capabilities_address,
     query_of,
     read_xml,
+    wms_service,
+    wmts_service,
 )
-from roadseg.commands.services.images.fetching import Fetch, FetchSummary, ImageRequest, slug
 from roadseg.commands.services.images.rasters import RemoteRaster, fetch_rasters, is_raster
 from roadseg.commands.services.images.stac import PREFIX, read_json_answer, stac_rasters
 from roadseg.commands.services.images.tiles import fetch_tiles, is_template, template_service
-from roadseg.commands.services.images.wms import wms_service
-from roadseg.commands.services.images.wmts import wmts_service
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.labels.areas import read_area
 from roadseg.system.files import with_home

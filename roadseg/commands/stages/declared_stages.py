@@ -224,14 +224,14 @@ def _ground(config: Config, workspace: Workspace) -> dict[str, str]:
     return area
 
 
-def _split(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
+def _split(config: Config, workspace: Workspace) -> Stage:
     options = config.split
 
     def made_from() -> MadeFrom:
         inputs = made_by("prepare", workspace)
         more = {"sets": set_names(config)} if options.method == "sets" else {}
         if options.method == "file":
-            inputs["split.file"] = fingerprint(fold_file(config))
+            inputs["split.file"] = fingerprint(options.own_folds)
         if options.method == "knndm":  # The distance of these images decides about folds.
             images = find_images(options.target, setting="split.target")
             content = fingerprints(images.values())
@@ -259,18 +259,6 @@ def set_names(config: Config) -> list[str]:
             "add sets, or set split.method to blocks"
         )
     return names
-
-
-def fold_file(config: Config) -> Path:
-    """Return the user's file of folds.
-
-    Raises:
-        DataError: if there is no such file.
-    """
-    path = config.split.file
-    if path is None or not path.is_file():
-        raise DataError(f"split.file: {path} is not an existing file")
-    return path
 
 
 def _train(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
@@ -342,7 +330,7 @@ def _key_of_fold(workspace: Workspace, fold: int) -> str:
     return key
 
 
-def _graph(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
+def _graph(config: Config, workspace: Workspace) -> Stage:
     def made_from() -> MadeFrom:
         check_formats(config.graph.formats)
         inputs = made_by("predict", workspace) | _ground(config, workspace)
@@ -356,7 +344,7 @@ def _graph(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
     )
 
 
-def _evaluate(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
+def _evaluate(config: Config, workspace: Workspace) -> Stage:
     def made_from() -> MadeFrom:
         inputs = made_by("graph", workspace) | _ground(config, workspace)
         return _made_from(inputs, config.evaluate, compare_options(config))
@@ -374,7 +362,7 @@ def compare_options(config: Config) -> CompareOptions:
     return CompareOptions(spacing_m=config.evaluate.spacing_m, snap_m=config.evaluate.snap_m)
 
 
-def _report(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
+def _report(config: Config, workspace: Workspace) -> Stage:
     def made_from() -> MadeFrom:
         more = {"units": config.compute.units}
         inputs = _shown(workspace) | _area(config)
@@ -410,15 +398,14 @@ def _shown(workspace: Workspace) -> dict[str, str]:
     return {str(path.relative_to(workspace.root)): digest for path, digest in contents.items()}
 
 
-_STAGES: dict[str, Callable[[Config, Workspace, AnyFold], Stage]] = {
-    "prepare": lambda config, workspace, _: prepare_stage(config, workspace),
+_STAGES: dict[str, Callable[[Config, Workspace], Stage]] = {
+    "prepare": prepare_stage,
     "split": _split,
-    "train": _train,
-    "predict": _predict,
     "graph": _graph,
     "evaluate": _evaluate,
     "report": _report,
 }
+_STAGES_OF_A_FOLD = {"train": _train, "predict": _predict}
 
 
 def declared_stage(name: str, config: Config, workspace: Workspace, fold: AnyFold = 0) -> Stage:
@@ -432,7 +419,9 @@ def declared_stage(name: str, config: Config, workspace: Workspace, fold: AnyFol
     Args:
         fold: fold of a training or prediction; ignored for other stages.
     """
-    return _STAGES[name](config, workspace, fold)
+    if name in _STAGES_OF_A_FOLD:
+        return _STAGES_OF_A_FOLD[name](config, workspace, fold)
+    return _STAGES[name](config, workspace)
 
 
 def renewed_before(stage: str, again: Mapping[str, Reason | Plan]) -> str:

@@ -23,7 +23,7 @@ from roadseg.dataset.sets import errors_by_set, find_scenes, find_sources
 from roadseg.dataset.shifts import WORTH_M, Shift, find_shifts, to_map
 from roadseg.errors import DataError
 from roadseg.learn.options import ComputeOptions
-from roadseg.raster.images import read_facts
+from roadseg.raster.images import read_facts, require_equal_bands
 from roadseg.raster.scaling import Scaling, fit_scaling, write_scaling
 from roadseg.report.plots.sheets import write_sheets
 from roadseg.roads.labels.tags import PACKED
@@ -56,7 +56,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     tasks = _with_shifts(_tasks(workspace, sources, force=force), sources, config.compute)
     prepared, failed = _prepare_all(tasks, config.compute, sources)
     scenes = [scene.summary for scene in prepared]
-    _require_equal_bands(scenes, sources)
+    require_equal_bands({sources.scenes[s.name].image: (len(s.bands), s.dtype) for s in scenes})
     _require_roads(scenes, sources)
     scaling = _fit_scaling(prepared)
     write_scaling(workspace.scaling, scaling)
@@ -183,17 +183,6 @@ def _prepare_all(
     if not prepared:
         raise DataError(all_failed(failed))
     return prepared, failed
-
-
-def _require_equal_bands(scenes: list[SceneSummary], sources: Sources) -> None:
-    model = scenes[0]
-    for scene in scenes:
-        if len(scene.bands) != len(model.bands):
-            odd, usual = (sources.scenes[each.name].image for each in (scene, model))
-            raise DataError(
-                f"{odd}: {len(scene.bands)} bands, but {usual} has {len(model.bands)}; choose "
-                "bands with imagery.bands, or list only images with the same bands"
-            )
 
 
 def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:

@@ -138,7 +138,7 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     scenes, scaling = scenes_to_learn(config, listed), checkpoint.scaling
     training, held_out = (
         chips_to_learn(config, workspace, listed, side, scenes=scenes, scaling=scaling)
-        for side in (parted.training, judged(parted.held_out))
+        for side in (parted.training, spread(parted.held_out, _JUDGED))
     )
     stage.begin()
     quantised = quantise(
@@ -202,17 +202,12 @@ def if_it_pays(
         )
 
 
-def judged(held_out: Sequence[ChipRecord]) -> list[ChipRecord]:
-    """Return an even sample of the held-out chips, on which a network is measured."""
-    return spread(held_out, _JUDGED)
-
-
 def plan(config: Config, workspace: Workspace, *, fold: int, force: bool = False) -> Plan:
     """Return what `run` would do."""
     folder, stage = workspace.checkpoint(fold), _stage(config, workspace, fold)
     is_ready = _is_ready(folder)
     chips = read_chips(workspace.chips).chips
-    now = len(judged(read_fold_chips(workspace, chips, fold).held_out))
+    now = min(len(read_fold_chips(workspace, chips, fold).held_out), _JUDGED)
     planned = stage.plan(stage.reason(force=force or not is_ready), now=now)
     if force or is_ready:
         return planned

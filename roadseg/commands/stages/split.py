@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from roadseg.arrays import Ints
-from roadseg.commands.stages.declared_stages import declared_stage, fold_file, set_names
+from roadseg.commands.stages.declared_stages import declared_stage, set_names
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
 from roadseg.dataset.fold_files import read_fold_file, road_by_fold, write_fold_layer, write_folds
@@ -251,7 +251,7 @@ def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hash
 
 def _folds_of_file(config: Config, chips: Sequence[ChipRecord], failed: Collection[str]) -> Ints:
     """Return the fold of each chip from the user's file, which may also name failed scenes."""
-    path = fold_file(config)
+    path = config.split.own_folds
     given = {
         name: fold
         for name, fold in read_fold_file(path).items()

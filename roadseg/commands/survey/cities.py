@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from roadseg.commands.survey.contents import (
     ImageSurvey,
     LabelSurvey,
-    require_same_bands,
     survey_images,
     survey_labels,
 )
@@ -30,6 +29,7 @@ from roadseg.config import Config
 from roadseg.dataset.options import SET_NAMES, is_set_name
 from roadseg.dataset.sets import errors_by_set, scene_name
 from roadseg.errors import ConfigError, DataError
+from roadseg.raster.images import require_equal_bands
 from roadseg.raster.inputs import IMAGE_SUFFIXES, image_paths, source_path
 from roadseg.raster.options import box_numbers
 from roadseg.roads.masks.mask_labels import looks_like_mask
@@ -184,7 +184,8 @@ def join_surveys(cities: Sequence[SurveyedCity]) -> tuple[ImageSurvey, LabelSurv
     """
     if len(cities) == 1:
         return cities[0].images, cities[0].labels
-    require_same_bands(facts for each in cities for facts in each.images.scenes.values())
+    found = [facts for each in cities for facts in each.images.scenes.values()]
+    require_equal_bands({facts.path: (len(facts.bands), facts.dtype) for facts in found})
     images, labels = [each.images for each in cities], [each.labels for each in cities]
     times = Counter(name for each in images for name in each.scenes)
 
@@ -238,12 +239,6 @@ def discover_labels(folder: Path) -> str:
     return _only(lines or _rasters(folder)[1], folder, what="road labels", option="--labels")
 
 
-def _inner_folders(folder: Path) -> list[Path]:
-    """Return the folders in a folder, except for run folders and hidden ones."""
-    inner = (path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    return sorted(path for path in inner if not (path / _RUN_MARKER).exists())
-
-
 def _rasters(folder: Path) -> tuple[list[Path], list[Path]]:
     """Return the folders with images, and those with raster masks."""
     rasters = {place: files for place in _folders(folder) if (files := _files(place, _IMAGES))}
@@ -252,7 +247,9 @@ def _rasters(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _folders(folder: Path) -> list[Path]:
-    return [folder, *_inner_folders(folder)]
+    """Return a folder, and those in it, except for run folders and hidden ones."""
+    inner = (path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return [folder, *sorted(path for path in inner if not (path / _RUN_MARKER).exists())]
 
 
 def _files(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:

@@ -14,7 +14,7 @@ from roadseg.arrays import Array, Bools, Floats
 from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.grid import crs_setting
-from roadseg.raster.images import RasterFacts, read_facts
+from roadseg.raster.images import RasterFacts, read_facts, require_equal_bands
 from roadseg.raster.inputs import find_labels, image_paths, name_images
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_window
@@ -112,7 +112,7 @@ def survey_images(
     named = name_images([path for path in facts if path not in masks])
     parts = parts_of_scenes(named, dict.fromkeys(named, options), area_setting=options.area)
     scenes = {name: facts[named[name]].cut(part) for name, part in parts.items()}
-    require_same_bands(scenes.values())
+    require_equal_bands({f.path: (len(f.bands), f.dtype) for f in scenes.values()})
     looked_at = spread(list(scenes), _SAMPLE_SCENES)
     collars = {name: collar_share(*_corners(scenes[name])) for name in looked_at}
     return ImageSurvey(
@@ -197,26 +197,6 @@ def usable_widths(
     widths_m = np.concatenate([roads.width_m for roads in read])
     known = np.isfinite(widths_m)
     return float(known.mean()) if len(widths_m) else 0.0, widths_m[known]
-
-
-def require_same_bands(scenes: Iterable[RasterFacts]) -> None:
-    """Check that all scenes have the same number of bands; types of pixels may differ.
-
-    Raises:
-        DataError: if not.
-    """
-    kinds: dict[int, RasterFacts] = {}
-    for facts in scenes:
-        kinds.setdefault(len(facts.bands), facts)
-    if len(kinds) > 1:
-        few, many = (kinds[count] for count in (min(kinds), max(kinds)))
-        examples = (f"{f.path.name} with {len(f.bands)} of {f.dtype}" for f in (few, many))
-        first = ",".join(map(str, range(1, len(few.bands) + 1)))
-        raise DataError(
-            f"images with different numbers of bands found, such as {' and '.join(examples)}; "
-            f"choose bands that they all have, such as --set imagery.bands={first}, or images of "
-            "one kind, such as --images 'folder/*_MS_*.tif'"
-        )
 
 
 def _masks_among(scenes: Sequence[RasterFacts]) -> tuple[Path, ...]:

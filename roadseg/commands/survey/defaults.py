@@ -196,13 +196,7 @@ def choose_split(settings: Config) -> Choice:
     """
     split = settings.split
     if "method" in split.model_fields_set:
-        path = split.file if split.method == "file" else None
-        if path and not path.is_file():
-            raise DataError(
-                f"split.file: {path} does not exist; expected a CSV or JSON file with the "
-                "fold of each chip or scene"
-            )
-        listed = read_fold_file(path) if path else {}
+        listed = read_fold_file(split.own_folds) if split.method == "file" else {}
         folds = {"folds": 1 + max(1, *listed.values())} if listed else {}
         return folds, _SPLIT_BY[split.method]
     method = "knndm" if split.target else "blocks"

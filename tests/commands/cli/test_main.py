@@ -34,20 +34,6 @@ def commands():
 
 
 @pytest.fixture
-def fails(call):
-    """Give a function that runs a command, checks that it fails in one line, and returns that."""
-
-    def run(*words, exit_code):
-        result = call(*words)
-        assert (result.exit_code, result.stdout) == (exit_code, "")
-        assert result.stderr.startswith("Error: ")
-        assert result.stderr.count("\n") == 1
-        return result.stderr
-
-    return run
-
-
-@pytest.fixture
 def start_busy(start_command, forks, tmp_path):
     """Give a function that starts a command which calls `busy()` and waits; return it then."""
     (tmp_path / "roadseg.json").write_text("{}")

@@ -63,18 +63,6 @@ def planned(call):
     return run
 
 
-@pytest.fixture
-def fails(call):
-    """Give a function that returns why a command would fail, in one line."""
-
-    def run(*words, exit_code):
-        result = call(*words, "--dry-run")
-        assert (result.exit_code, result.stdout) == (exit_code, "")
-        return result.stderr
-
-    return run
-
-
 def tree(folder):
     """Return every file and folder with its size and times."""
     found = {path: path.stat() for path in [folder, *folder.rglob("*")]}
@@ -154,7 +142,7 @@ def test_a_training_whose_time_is_limited_is_planned_for_it(planned):
 
 @pytest.mark.parametrize("command", ["split", "train", "predict", "graph", "evaluate"])
 def test_a_missing_earlier_stage_is_the_error_that_the_command_itself_gives(fails, call, command):
-    told = fails(command, "--run", "elsewhere", exit_code=1)
+    told = fails(command, "--dry-run", "--run", "elsewhere", exit_code=1)
     assert "first\n" in told
     assert not call(command, "--dry-run", "--run", "elsewhere").stdout
 
@@ -173,7 +161,7 @@ def test_a_missing_earlier_stage_is_the_error_that_the_command_itself_gives(fail
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_would_stop_the_command_stops_the_dry_run(fails, words, exit_code, message):
-    assert message in fails(*words, exit_code=exit_code)
+    assert message in fails(*words, "--dry-run", exit_code=exit_code)
 
 
 def test_most_stages_and_finished_runs_are_planned_without_torch_and_runs_begin_without(
@@ -210,4 +198,4 @@ def test_an_unreadable_image_stops_the_dry_run(finished_city, tmp_path, monkeypa
         shutil.copytree(finished_city / name, tmp_path / name)
     (tmp_path / "images/city_0.tif").write_text("<html>please log in</html>")
     shutil.copy(finished_city / "roadseg.json", tmp_path)
-    assert "city_0.tif: is a web page" in fails("prepare", exit_code=3)
+    assert "city_0.tif: is a web page" in fails("prepare", "--dry-run", exit_code=3)

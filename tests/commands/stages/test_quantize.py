@@ -152,12 +152,6 @@ def test_other_weights_make_it_anew(finished, quantised_as):
     assert len(calls) == 2
 
 
-@pytest.mark.parametrize(("chips", "judged"), [(3, [0, 1, 2]), (8, [0, 4, 7]), (0, [])])
-def test_of_many_held_out_chips_some_from_all_over_are_judged(monkeypatch, chips, judged):
-    monkeypatch.setattr(quantize, "_JUDGED", 3)
-    assert quantize.judged(range(chips)) == judged
-
-
 @pytest.fixture
 def before_predicting(finished, quantised_as, monkeypatch, caplog):
     """Give a function that quantises if it pays; it returns the log, and how often it was done."""

@@ -458,7 +458,7 @@ class TestSplit:
         assert load_config(city / "found.json").split.folds == 3
 
     def test_a_file_of_folds_that_is_missing_is_named_with_its_setting(self, city):
-        with pytest.raises(DataError, match=r"^split\.file: .*folds\.csv does not exist; expected"):
+        with pytest.raises(DataError, match=r"^split\.file: .*folds\.csv is not an existing file"):
             look(city, "split.method=file", f"split.file={city / 'folds.csv'}")
 
     @pytest.mark.parametrize(("size_px", "chip_px"), [(163, 64), (480, 163)])

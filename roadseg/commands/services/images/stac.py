@@ -11,8 +11,8 @@ import shapely
 from shapely.errors import ShapelyError
 from shapely.geometry import shape
 
-from roadseg.commands.services.images.capabilities import with_query
 from roadseg.commands.services.images.fetching import Credit, Fetch, joined_texts, plain, slug
+from roadseg.commands.services.images.map_services import with_query
 from roadseg.commands.services.images.rasters import RASTER_SUFFIXES, RemoteRaster
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.labels.areas import Area
