@@ -1,6 +1,5 @@
-"""The commands of the stages, from prepare to report, run for all, and quantize."""
+"""The commands of the stages, from prepare to report, and run for all."""
 
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,6 @@ from roadseg.commands.cli.command import announce, require_images, stage_command
 from roadseg.commands.cli.options import (
     AREA,
     DEVICES,
-    FOLD,
     FOLD_OR_EACH,
     FOLDER,
     LAUNCHING,
@@ -54,7 +52,11 @@ def split(config: "Config", workspace: "Workspace", *, dry_run: bool, force: boo
     \b
     Example: roadseg split --set split.method=random
     """
-    return _run_or_plan("split", config, workspace, dry_run=dry_run, force=force)
+    if dry_run:
+        return _plan("split", config, workspace, force=force)
+    from roadseg.commands.stages import split
+
+    return split.run(config, workspace, force=force)
 
 
 @stage_command(TRAINED_FOLD, *DEVICES, *LAUNCHING, PROCESSES)
@@ -80,7 +82,11 @@ def train(
       roadseg train --fold each
       roadseg train --fold all
     """
-    return _run_or_plan("train", config, workspace, dry_run=dry_run, fold=fold, force=force)
+    if dry_run:
+        return _plan("train", config, workspace, fold=fold, force=force)
+    from roadseg.commands.stages import train
+
+    return train.run(config, workspace, fold=fold, force=force)
 
 
 @stage_command(
@@ -127,7 +133,7 @@ def predict(
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out city.tif
       roadseg predict --output out --area area.geojson city.tif
     """
-    if bool(images) != bool(output) or (checkpoints and not images):
+    if not _all_or_none(images, output) or (checkpoints and not images):
         msg = (
             "IMAGES need --output with a folder for the results, and --output and --checkpoint "
             "need IMAGES; without all of them, the scenes of the run are predicted"
@@ -139,7 +145,9 @@ def predict(
     if output is None:
         fold = predict.default_fold(config, workspace) if fold is None else fold
         chosen: dict[str, Any] = {"fold": fold, "force": force, "shard": shard}
-        return _run_or_plan("predict", config, workspace, dry_run=dry_run, **chosen)
+        if dry_run:
+            return _plan("predict", config, workspace, **chosen)
+        return predict.run(config, workspace, **chosen)
     return (predict.plan_images if dry_run else predict.run_images)(
         config,
         images,
@@ -170,17 +178,19 @@ def graph(
       roadseg graph --precision 0.95
       roadseg graph --output out mask.tif --set graph.min_spur_m=15
     """
-    if bool(images) != bool(output):
+    if not _all_or_none(images, output):
         msg = (
             "IMAGES need --output with a folder for the results, and --output needs IMAGES; "
             "without both, the scenes of the run are traced"
         )
         raise click.UsageError(msg)
     require_images(images)
-    if output is None:
-        return _run_or_plan("graph", config, workspace, dry_run=dry_run, force=force)
+    if dry_run and output is None:
+        return _plan("graph", config, workspace, force=force)
     from roadseg.commands.stages import graph
 
+    if output is None:
+        return graph.run(config, workspace, force=force)
     return (graph.plan_images if dry_run else graph.run_images)(config, images, output=output)
 
 
@@ -191,7 +201,11 @@ def evaluate(config: "Config", workspace: "Workspace", *, dry_run: bool, force: 
     \b
     Example: roadseg evaluate --json
     """
-    return _run_or_plan("evaluate", config, workspace, dry_run=dry_run, force=force)
+    if dry_run:
+        return _plan("evaluate", config, workspace, force=force)
+    from roadseg.commands.stages import evaluate
+
+    return evaluate.run(config, workspace, force=force)
 
 
 @stage_command(
@@ -213,8 +227,11 @@ def report(
       roadseg report roadseg-map --pdf
       roadseg report --set report.max_mb=10
     """
-    asked: dict[str, Any] = {"after": "--pdf" if pdf else ""} if dry_run else {"pdf": pdf}
-    return _run_or_plan("report", config, workspace, dry_run=dry_run, force=force, **asked)
+    if dry_run:
+        return _plan("report", config, workspace, after="--pdf" if pdf else "", force=force)
+    from roadseg.commands.stages import report
+
+    return report.run(config, workspace, force=force, pdf=pdf)
 
 
 @stage_command(FOLD_OR_EACH, AREA, *PREDICTING, WORKERS, ON_ERROR, *DEVICES, *LAUNCHING)
@@ -238,40 +255,15 @@ def run(
     return pipeline.run(config, workspace, fold=fold, force=force, say=announce)
 
 
-@stage_command(FOLD, *LAUNCHING)
-def quantize(
-    config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool, fold: int
-) -> object:
-    """Quantise a network to INT8, and measure the loss of accuracy.
+def _plan(stage: str, config: "Config", workspace: "Workspace", **options: Any) -> object:  # noqa: ANN401 - of `plan_stage`
+    """Return what a stage of the run would do."""
+    from roadseg.commands.stages import pipeline
 
-    Calibrates the network of a fold on windows of the training chips, and measures it on the
-    held-out chips. If it loses too much accuracy, it is refused; otherwise `roadseg predict` uses
-    it from then on. Needs OpenVINO (roadseg[openvino]).
-
-    \b
-    Example:
-      roadseg quantize --fold 0
-    """
-    from roadseg.commands.stages import quantize
-
-    quantize_fold = quantize.plan if dry_run else quantize.run
-    return quantize_fold(config, workspace, fold=fold, force=force)
+    return pipeline.plan_stage(stage, config, workspace, **options)
 
 
-def _run_or_plan(
-    stage: str,
-    config: "Config",
-    workspace: "Workspace",
-    *,
-    dry_run: bool,
-    **options: Any,  # noqa: ANN401 - of the stage
-) -> object:
-    """Run a stage of the run, or return what it would do."""
-    if dry_run:
-        from roadseg.commands.stages import pipeline
-
-        return pipeline.plan_stage(stage, config, workspace, **options)
-    return import_module(f"roadseg.commands.stages.{stage}").run(config, workspace, **options)
+def _all_or_none(*values: object) -> bool:
+    return len({bool(value) for value in values}) == 1
 
 
 # In the order of their use.
