@@ -187,9 +187,10 @@ def test_otherwise_it_is_in_doubt(write_raster, profile, options):
     ("profile", "options", "expected"),
     [
         ({"nodata": 0}, {}, [[0, 0]]),
+        ({}, {"nodata": 0}, [[0, 0]]),
         ({}, {"bands": (1,), "nodata": 0}, [[0, 0], [0, 1]]),
     ],
-    ids=["of the file", "given, in the chosen bands"],
+    ids=["of the file", "given", "given, in the chosen bands"],
 )
 def test_a_pixel_is_nodata_where_all_bands_are(write_raster, profile, options, expected):
     values = np.full((2, 40, 40), 5, dtype=np.uint8)

@@ -78,6 +78,11 @@ def test_edits_come_back_in_their_order(path, opened, some):
         assert told(again) == ([(each.kind, each.line.wkt, each.speed_kph) for each in some], [])
 
 
+def test_every_edit_waits_until_it_is_on_the_disk(opened):
+    full = 2  # SQLite's number of it
+    assert opened._file.execute("PRAGMA synchronous").fetchone() == (full,)  # noqa: SLF001
+
+
 def test_other_programs_see_lines_who_and_when(path, opened, some):
     add(opened, some)
     table = pyogrio.read_dataframe(path, layer="edits")

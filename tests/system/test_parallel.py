@@ -7,6 +7,7 @@ import time
 import pytest
 
 from roadseg.errors import DataError, RoadsegError
+from roadseg.system import parallel
 from roadseg.system.parallel import each
 from roadseg.system.units import road_text, shown_in
 
@@ -69,10 +70,11 @@ def test_workers_are_other_processes(workers, others):
     assert (os.getpid() in found) == (others == 0)
 
 
-def test_workers_show_lengths_in_the_units_that_are_chosen_here():
+def test_workers_show_lengths_in_the_units_that_are_chosen_here(monkeypatch, forks):
+    # A fork of this process would have the units already.
+    monkeypatch.setattr(parallel, "_context", lambda: forks)
     with shown_in("miles"):
-        outcomes = list(each(road_text, [1.609344], workers=2))
-    assert [outcome.result for outcome in outcomes] == ["1.00 mi"]
+        assert results(each(road_text, [1.609344] * 2, workers=2)) == ["1.00 mi"] * 2
 
 
 def test_each_worker_begins_with_a_number_of_its_own():

@@ -317,6 +317,10 @@ def test_stages_of_a_run_without_area_can_be_done_in_one(finished, draw):
     metrics = evaluate.run(own, workspace)
     labelled_km = read_summary(workspace, "evaluate")["reference_km"]
     assert metrics.reference_km == labelled_km == pytest.approx(0.032 + 0.064, abs=0.005)
+    faintest = own.graph.model_copy(update={"threshold": 0.001})
+    metrics = evaluate.run(own.model_copy(update={"graph": faintest}), workspace, force=True)
+    labelled = read_mask(workspace.mask(name)) > 0
+    assert metrics.recall == pytest.approx((values[-1] > 0)[labelled & valid].mean())
 
 
 def read_summary(workspace, stage):

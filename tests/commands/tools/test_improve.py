@@ -12,7 +12,7 @@ import pytest
 import rasterio
 import shapely
 from affine import Affine
-from geopandas import read_file
+from geopandas import GeoSeries, read_file
 from pyproj import CRS
 
 from roadseg.commands.stages import prepare, split
@@ -26,12 +26,13 @@ from roadseg.raster.images import read_grid
 from roadseg.raster.windows import Window
 from roadseg.review.edits import Edit, EditFile
 from roadseg.review.masks import Decided
-from roadseg.roads.formats.files import read_gpkg
+from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.locks import lock
 from roadseg.system.workspace import Workspace
 from tests.configs import changed
+from tests.drawing import drawn
 
 
 def edit(workspace, *edits):
@@ -243,6 +244,29 @@ def test_beside_labels_images_without_labels_and_edits_are_mapped_but_not_learne
     )
     assert {known, other} <= images == masks
     assert set(read_file(labels["area"][0])["scene"]) == images - {other}
+
+
+def test_a_doubtful_road_beside_a_decided_one_is_not_learned_from(finished, tmp_path, monkeypatch):
+    config, workspace = finished
+    name = next(workspace.graphs.glob("*.gpkg")).stem
+    grid = read_grid(workspace.mask(name))
+    west, south, east, _ = grid.footprint_m.bounds
+    roads = [[(west, south + y), (east, south + y)] for y in (30, 37)]
+    columns = {"speed_kph": 40.0, "width_m": 4.0, "confidence": [0.9, 0.1]}
+    columns = {key: np.broadcast_to(value, 2) for key, value in columns.items()}
+    graph = drawn(*roads, crs=grid.metric_crs, **columns)
+    write_gpkg(workspace.graph(name), graph)
+    corner = GeoSeries([shapely.box(west, south, west + 9, south + 9)], crs=grid.metric_crs)
+    corner.to_file(tmp_path / "known.gpkg")
+    labels = config.labels.model_copy(update={"area": (str(tmp_path / "known.gpkg"),)})
+    edit(workspace, Edit("accept", graph.lines[0], width_m=4.0))
+    monkeypatch.setattr(improve, "_with_kept_folds", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run((config.model_copy(update={"labels": labels}), workspace), tmp_path / "new")
+    area = read_file(tmp_path / "new" / "edit_masks" / "area.geojson").set_index("scene")
+    ground = area.to_crs(grid.metric_crs).geometry[name]
+    middles = shapely.line_interpolate_point(graph.lines, 0.5, normalized=True)
+    assert shapely.intersects(ground, middles).tolist() == [True, False]
 
 
 def test_an_image_of_which_nothing_was_learned_before_is_one_without_labels(

@@ -144,6 +144,12 @@ def test_training_leaves_checkpoints_and_one_line_an_epoch(run, tmp_path):
     assert len(lines) == len(history) == 2
 
 
+def test_the_training_loss_of_an_epoch_is_the_mean_of_its_own_steps(run, tmp_path, monkeypatch):
+    losses = iter([1.0, 3.0, 5.0, 9.0])
+    monkeypatch.setattr(Trainer, "step", lambda *_, **__: torch.tensor(next(losses)))
+    assert [row["train_loss"] for row in run(tmp_path, epochs=2)] == [2, 7]
+
+
 def test_sets_are_measured_apart_and_their_weights_kept(make_chips, start, tmp_path):
     training, validation = (
         [replace(chip, set=name, weight=weight) for chip, name, weight in zip(*each, strict=True)]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from roadseg.learn.hardware.distributed import Parallel
@@ -62,3 +63,12 @@ def test_half_precision_scales_the_loss_and_keeps_the_scale(cpu):
     changed = values["scaler_state"] | {"scale": 8.0}
     resumed = build(half, state=(tensors, values | {"scaler_state": changed}))
     assert resumed.state()[1]["scaler_state"] == changed
+
+
+def test_gradients_are_clipped_as_they_are_without_the_scale_of_half_precision(cpu):
+    lengths = []
+    for device in (cpu, replace(cpu, amp_dtype=torch.float16)):
+        tensors = take(build(device), 1)
+        moments = [value.ravel() for name, value in tensors.items() if name.endswith("exp_avg")]
+        lengths.append(float(torch.cat(moments).norm()))
+    assert lengths[1] == pytest.approx(lengths[0], rel=0.05)

@@ -222,6 +222,11 @@ def test_a_dead_end_beside_that_of_a_way_is_not_joined_to_it():
     assert new.reason.tolist() == ["not connected with the map"]
 
 
+def test_a_road_that_leaves_a_way_is_joined_to_it_as_far_off_as_it_is_predicted():
+    new = new_roads(graph([(0, 7), (60, 7), (200, 60)]), ways_of(STREET))
+    assert new.reason.tolist() == [""]
+
+
 def test_roads_to_check_that_end_together_share_the_node():
     bridge = ways_of(STREET, is_apart=True)
     new = new_roads(graph([(100, 0), (100, 90)], [(100, 0), (160, 90)]), bridge)

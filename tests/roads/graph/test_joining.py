@@ -37,6 +37,11 @@ def test_ends_inside_a_scene_stay_apart():
     assert len(inner.lines) == 2
 
 
+def test_ends_of_one_scene_stay_apart():
+    left = graph_of([(10, 50), (99, 50)], [(10, 53), (99, 53)])
+    assert len(joined(left, graph_of([(120, 90), (190, 90)])).nodes) == 6
+
+
 def test_each_end_is_joined_to_the_nearest_only():
     right = graph_of([(100, 50.5), (190, 50)], [(100, 53), (190, 90)])
     graph = joined(graph_of([(10, 50), (100, 50)]), right)

@@ -54,6 +54,12 @@ def test_speeds_stay_with_their_lines_when_some_are_left_out(write):
     assert (found.features, found.dropped) == (3, {"null": 1, "a point": 1})
 
 
+def test_lines_of_one_label_share_its_travel_time_by_their_length(write):
+    multi = {"type": "MultiLineString", "coordinates": [[[0, 0], [1, 0]], [[0, 1], [3, 1]]]}
+    found = read_roads(write((multi, {"travel_time": 8}), (LINE, {"travel_time": 5})))
+    assert found.roads.travel_time_s.tolist() == [2, 6, 5]
+
+
 def test_a_repaired_polygon_is_counted_but_not_as_dropped(write):
     found = read_roads(write((BOW_TIE, {"speed_mph": 30})))
     assert (found.repaired, found.dropped) == (1, {})

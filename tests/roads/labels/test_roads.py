@@ -126,7 +126,8 @@ def test_an_invalid_polygon_is_repaired_and_counted():
 
 
 def test_of_equal_roads_the_fastest_is_kept():
-    left, kept = drop_duplicates(roads_of(LINE, OTHER, LINE, LINE, speeds=[20, 5, 45, 30]))
+    roads = roads_of(LINE, OTHER, LINE, LINE, speeds=[20, 5, 45, 30], widths=[8.0, 4.0, 4.0, 6.0])
+    left, kept = drop_duplicates(roads)
     assert (left.speed_mph.tolist(), kept.tolist()) == ([5, 45], [False, True, True, False])
 
 

@@ -56,8 +56,11 @@ def test_of_tiles_that_overlap_the_first_with_data_is_seen(cut):
     def is_known(number, values):
         return (np.arange(values.size).reshape(values.shape) % 2 == 0) | (number == 1)
 
-    pixels = as_one(cut(HALVES[0], Window(0, 0, 60, 80), is_known=is_known))
-    assert np.array_equal(pixels.read_road(Window(0, 0, 60, 80)), GROUND[-1])
+    first, other = cut(Window(0, 0, 60, 40), Window(0, 40, 60, 40), is_known=is_known)
+    pixels = as_one([first, replace(other, grid=first.grid)])
+    one, two = GROUND[-1, :, :40], GROUND[-1, :, 40:]
+    expected = np.where(is_known(0, one), one, two)
+    assert np.array_equal(pixels.read_road(Window(0, 0, 60, 40)), expected)
 
 
 @pytest.mark.parametrize(

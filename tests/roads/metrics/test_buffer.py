@@ -46,6 +46,10 @@ def test_parts_within_the_tolerance_are_near(reference, predicted, tolerance_m, 
     assert (found.predicted_near, found.reference_near) == pytest.approx(near_m, abs=1e-5)
 
 
+def test_correctness_is_of_the_prediction_and_completeness_of_the_reference():
+    assert shares(BufferMatch(10, 6, 20, 8)) == pytest.approx((0.6, 0.4, 0.24 / 0.76))
+
+
 def test_pairs_are_pooled_by_length():
     assert sum([BufferMatch(1, 2, 3, 4), BufferMatch(10, 20, 30, 40)], BufferMatch()) == (
         BufferMatch(11, 22, 33, 44)
