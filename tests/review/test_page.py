@@ -174,7 +174,7 @@ def test_what_cannot_be_done_is_said(page, server):
 def test_a_server_that_is_gone_is_told_of(page):
     page.route("**/edit", lambda route: route.abort())
     press(page, "a")
-    page.wait_for_function("document.getElementById('told').textContent.includes('not answer')")
+    page.locator("#told", has_text="not answer").wait_for()
     page.unroute_all()
     assert page.evaluate("review.sheets[0].roads.byId.get(4).edited") == ""
 

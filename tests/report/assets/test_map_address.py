@@ -116,7 +116,7 @@ def test_the_link_is_copied(browser, shown_run):
     page.goto(shown_run.report.as_uri())
     page.select_option("#scene", "s1")
     page.click("#link")
-    page.wait_for_function("document.getElementById('link').textContent === 'Copied'")
+    page.locator("#link", has_text="Copied").wait_for()
     assert "#scene=city_2&at=" in page.evaluate("navigator.clipboard.readText()")
     context.close()
 

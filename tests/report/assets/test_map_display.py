@@ -105,9 +105,7 @@ def test_a_finger_has_no_label(browser, shown_run, middle, position):
 def test_the_map_fills_the_screen_and_no_more(page):
     for filled in (True, False):
         page.click("#full")
-        page.wait_for_function(
-            f"(document.fullscreenElement?.id === 'map') === {str(filled).lower()}"
-        )
+        page.locator("#map:fullscreen" if filled else "#map:not(:fullscreen)").wait_for()
 
 
 @pytest.mark.parametrize(("labels", "told"), [("[]", True), ("null", False)])
