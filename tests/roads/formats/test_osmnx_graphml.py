@@ -87,16 +87,6 @@ def test_the_example_of_the_docs_reads_numbers_as_such(tmp_path, monkeypatch, gr
     assert (told["inferred"], told["speed_known"]) == (1, 1)
 
 
-def test_osmnx_takes_no_numbers_declared_as_such(tmp_path, graph):
-    path = tmp_path / "a.graphml"
-    write_graphml(path, graph)
-    declared = 'attr.name="length" attr.type="{}"'
-    text = path.read_text().replace(declared.format("string"), declared.format("double"))
-    path.write_text(text)
-    with pytest.raises(AttributeError, match="startswith"):
-        osmnx.load_graphml(path)
-
-
 def test_a_graph_without_place_on_earth_is_in_metres(load, local):
     nodes, edges = osmnx.graph_to_gdfs(load(local))
     assert edges.crs == LOCAL_CRS
