@@ -2,17 +2,16 @@ import numpy as np
 import pytest
 from pyproj import CRS
 
-from roadseg.dataset.chips import NO_ZONE, ChipRecord
+from roadseg.dataset.chips import NO_ZONE
 from roadseg.dataset.footprints import near_pairs, nearest_m
 from roadseg.raster.grid import DEGREES, transformer
-from roadseg.raster.windows import Window
+from tests.drawing import chip_at
 
 SIDE_M = 100.0
 
 
 def chip(x, y=4e6, *, scene="s", zone=32611):
-    corners = ((x, y), (x + SIDE_M, y), (x + SIDE_M, y - SIDE_M), (x, y - SIDE_M))
-    return ChipRecord(f"{scene}_{x:g}", scene, Window(0, 0, 9, 9), corners, zone, 0.1, 1.0)
+    return chip_at(f"{scene}_{x:g}", x, y, side_m=SIDE_M, zone=zone)
 
 
 def at(lon, lat, zone):

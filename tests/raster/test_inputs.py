@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import rasterio.shutil
 
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.images import open_raster, read_facts
-from roadseg.raster.inputs import find_images, find_labels, source_path, stem
+from roadseg.raster.inputs import find_images, find_labels, match_names, source_path, stem
 from roadseg.roads.labels.roads import read_roads
 
 SERVER = Path(__file__).parents[1] / "data" / "serve_ranges.py"
@@ -175,7 +176,8 @@ def test_an_image_without_a_label_is_named_and_counted(touch, tmp_path):
 
 def test_two_labels_for_one_image_are_refused(touch, tmp_path):
     touch("i/a_1.tif", "r/osm_1.geojson", "r/sn_1.geojson")
-    with pytest.raises(DataError, match=r"labels\.roads: image a_1 fits osm_1 and sn_1 equally"):
+    told = r"labels\.roads: image a_1 fits osm_1 and sn_1 equally well; rename one"
+    with pytest.raises(DataError, match=told):
         find_labels([str(tmp_path / "r")], find_images([str(tmp_path / "i")]))
 
 
@@ -343,3 +345,62 @@ def test_real_labels_go_by_the_names_of_their_images(real_data, images, labels, 
     found = find_labels([str(real_data / labels)], find_images([str(real_data / images)]))
     assert len(set(found.values())) == files
     assert files == 1 or all(name.startswith(stem(path)) for name, path in found.items())
+
+
+@pytest.mark.parametrize(
+    ("image", "label"),
+    [
+        ("RGB-PanSharpen_AOI_2_Vegas_img12", "spacenetroads_AOI_2_Vegas_img12"),
+        (
+            "SN3_roads_train_AOI_2_Vegas_PS-MS_img12",
+            "SN3_roads_train_AOI_2_Vegas_geojson_roads_speed_img12",
+        ),
+        (
+            "SN5_roads_train_AOI_7_Moscow_PS-RGB_chip12",
+            "SN5_roads_train_AOI_7_Moscow_geojson_roads_speed_chip12",
+        ),
+        ("RGB-PanSharpen_img1447", "OSMroads_img1447"),
+        ("tile_12", "tile_12"),
+    ],
+)
+def test_an_image_finds_the_label_of_its_place(image, label):
+    others = [label.replace("12", number).replace("1447", number) for number in ("1", "112", "121")]
+    assert match_names([image], [*others, label]) == {image: label}
+
+
+def test_providers_of_one_place_share_its_label():
+    place = "117.23_39.12-117.24_39.13-18"
+    images = [f"{place}_{provider}" for provider in ("google", "mapbox", "yahoo")]
+    labels = [place, "117.23_39.12-117.24_39.14-18"]
+    assert match_names(images, labels) == dict.fromkeys(images, place)
+
+
+def test_a_label_of_the_same_name_comes_first():
+    assert match_names(["a1"], ["b1", "a1", "c1"]) == {"a1": "a1"}
+
+
+def test_of_two_labels_that_fit_the_more_exact_one_is_taken():
+    assert match_names(["x_2_img5"], ["city_2", "city_2_img5"]) == {"x_2_img5": "city_2_img5"}
+
+
+@pytest.mark.parametrize("label", ["tile_13", "roads", "tile_12_extra_3", "tile_2_1"])
+def test_a_label_of_another_place_does_not_fit(label):
+    assert match_names(["tile_1_2"], [label]) == {"tile_1_2": None}
+
+
+def test_capitals_do_not_matter():
+    assert match_names(["AOI_IMG7"], ["roads_img7"]) == {"AOI_IMG7": "roads_img7"}
+
+
+def test_names_of_digits_alone_are_not_mixed_up():
+    names = [str(number) for number in range(1, 120)]
+    labels = [f"mask_{name}" for name in names]
+    assert match_names(names, labels) == dict(zip(names, labels, strict=True))
+
+
+def test_thousands_of_names_are_matched_at_once():
+    places = [f"{row}_{col}" for row in range(70) for col in range(70)]
+    start = time.process_time()
+    found = match_names([f"i_{p}_x" for p in places], [f"r_{p}" for p in places])
+    assert time.process_time() - start < 5
+    assert found["i_3_69_x"] == "r_3_69"

@@ -7,7 +7,7 @@ from rasterio.enums import MaskFlags
 
 from roadseg.errors import OutputError
 from roadseg.raster import strips as module
-from roadseg.raster.strips import LARGEST_FACTOR, Strips, overview_factors, require_room
+from roadseg.raster.strips import Strips, overview_factors, require_room
 from roadseg.raster.windows import Rows
 from tests.drawing import grid_of
 
@@ -106,11 +106,13 @@ def test_a_disk_that_has_clearly_too_little_room_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("height", "width", "factors"),
-    [(512, 512, []), (513, 20, [2]), (1300, 1300, [2, 4]), (12000, 9, [2, 4, 8, 16, 32])],
+    [
+        (512, 512, []),
+        (513, 20, [2]),
+        (1300, 1300, [2, 4]),
+        (12000, 9, [2, 4, 8, 16, 32]),
+        (1, 10**7, [2, 4, 8, 16, 32, 64, 128, 256, 512]),
+    ],
 )
 def test_a_raster_has_overviews_until_one_is_small(height, width, factors):
     assert overview_factors(height, width) == factors
-
-
-def test_there_is_a_largest_factor():
-    assert overview_factors(1, 10**7)[-1] == LARGEST_FACTOR
