@@ -526,10 +526,24 @@ def browser():
         chromium.close()
 
 
+AXE = """async () => (await axe.run(document, { resultTypes: ["violations"] }))
+    .violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(" ")}`)"""
+
+
 @pytest.fixture(scope="session")
 def axe():
-    """Return the script of axe-core, or skip the test."""
+    """Give a function that returns what axe-core finds in a page, light and dark, or skip."""
     path = os.environ.get("ROADSEG_AXE")
     if not path:
         pytest.skip("ROADSEG_AXE names no axe.min.js (npm install axe-core)")
-    return Path(path).read_text(encoding="utf-8")
+    script = Path(path).read_text(encoding="utf-8")
+
+    def findings(page):
+        page.evaluate(script)
+        found = []
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            found += [f"{scheme}: {told}" for told in page.evaluate(AXE)]
+        return found
+
+    return findings

@@ -2,8 +2,6 @@
 
 import pytest
 
-FINDINGS = """async () => (await axe.run(document, { resultTypes: ["violations"] }))
-    .violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(" ")}`)"""
 SMALL = """() => [...document.querySelectorAll("button, input, summary")]
     .filter((each) => each.offsetParent)
     .map((each) => [each.id || each.textContent, each.getBoundingClientRect()])
@@ -171,8 +169,10 @@ def test_what_cannot_be_done_is_said(page, server):
     assert done(server) == []
 
 
-def test_a_server_that_is_gone_is_told_of(page):
-    page.route("**/edit", lambda route: route.abort())
+def test_a_server_that_is_gone_is_told_of(tab, opened):
+    # Before the page is there: what it asks for at once afterwards could still pass.
+    tab().route("**/edit", lambda route: route.abort())
+    page = opened()
     press(page, "a")
     page.locator("#told", has_text="not answer").wait_for()
     page.unroute_all()
@@ -233,12 +233,7 @@ def test_axe_finds_nothing(axe, opened, width, keys):
     page = opened(width=width, bypass_csp=True, has_touch=width == 390)
     press(page, *keys)
     page.evaluate("document.getElementById('legend-box').open = true")
-    page.evaluate(axe)
-    found = {}
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        found[scheme] = page.evaluate(FINDINGS)
-    assert not any(found.values()), found
+    assert axe(page) == []
 
 
 @pytest.mark.parametrize(("count", "width"), [(10_000, 1.6), (10_001, 0.99)])

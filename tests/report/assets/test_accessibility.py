@@ -10,8 +10,6 @@ ALL_OPEN = """() => {
     document.getElementById("search").value = "nowhere";
     map.search.update();
 }"""
-FINDINGS = """async () => (await axe.run(document, { resultTypes: ["violations"] }))
-    .violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(" ")}`)"""
 
 
 @pytest.fixture(params=[1280, 390], ids=["desktop", "phone"])
@@ -27,11 +25,6 @@ def shown(browser, shown_run, request):
 
 
 def test_nothing_is_found(axe, shown):
-    shown.evaluate(axe)
-    found = {}
-    for state, change in {"at first": "() => {}", "all open": ALL_OPEN}.items():
-        shown.evaluate(change)
-        for scheme in ("light", "dark"):
-            shown.emulate_media(color_scheme=scheme)
-            found[state, scheme] = shown.evaluate(FINDINGS)
-    assert not any(found.values()), found
+    assert axe(shown) == []
+    shown.evaluate(ALL_OPEN)
+    assert axe(shown) == []
