@@ -4,13 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from roadseg.dataset.chips import (
-    ChipList,
-    ChipRecord,
-    SceneRecord,
-    read_chips,
-    write_chips,
-)
+from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord, read_chips, write_chips
 from roadseg.errors import DataError, MissingInputError
 from roadseg.roads.speeds import SpeedBins
 

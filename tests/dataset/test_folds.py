@@ -5,12 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadseg.dataset.folds import (
-    assign_folds,
-    folds_by_name,
-    ground_blocks,
-    join_groups,
-)
+from roadseg.dataset.folds import assign_folds, folds_by_name, ground_blocks, join_groups
 
 CHIPS = ["a_r0_c0", "a_r0_c9", "b"]
 SCENES = ["a", "a", "b"]

@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyproj import CRS
 
-from roadseg.dataset.footprints import (
-    areas_apart,
-    corners_degrees,
-    overlapping_pairs,
-    unbroken,
-)
+from roadseg.dataset.footprints import areas_apart, corners_degrees, overlapping_pairs, unbroken
 from roadseg.raster.grid import DEGREES, Grid, transformer
 
 ZONE = 32611

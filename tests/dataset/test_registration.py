@@ -1,12 +1,7 @@
 import numpy as np
 import pytest
 
-from roadseg.dataset.registration import (
-    best_displacement,
-    correlate,
-    densest_window,
-    make_view,
-)
+from roadseg.dataset.registration import best_displacement, correlate, densest_window, make_view
 from roadseg.raster.windows import Window
 from roadseg.roads.masks.burning import IGNORE
 

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 from roadseg.errors import DataError, MissingInputError
-from roadseg.raster.scaling import (
-    Scaling,
-    fit_scaling,
-    read_scaling,
-    stretch_to,
-    write_scaling,
-)
+from roadseg.raster.scaling import Scaling, fit_scaling, read_scaling, stretch_to, write_scaling
 
 
 def ramp(bands=3, dtype=np.uint16, stop=1001):

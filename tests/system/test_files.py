@@ -71,18 +71,13 @@ def test_an_output_is_no_input_by_whatever_name(tmp_path):
             refuse_to_overwrite(path, None, roads, option="--output")
 
 
-def test_a_file_has_its_name_when_the_block_ends(tmp_path):
+def test_a_file_has_its_name_when_the_block_ends_and_its_suffix_before(tmp_path):
     with atomic_write(tmp_path / "a.txt") as partial:
         partial.write_text("all of it")
+        assert (partial.parent, partial.suffix) == (tmp_path, ".txt")
         assert not (tmp_path / "a.txt").exists()
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
     assert (tmp_path / "a.txt").read_text() == "all of it"
-
-
-def test_the_partial_name_keeps_folder_and_suffix(tmp_path):
-    with atomic_write(tmp_path / "a.tif") as partial:
-        partial.touch()
-    assert (partial.parent, partial.suffix) == (tmp_path, ".tif")
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o666])

@@ -1,13 +1,7 @@
 import pytest
 
 from roadseg.errors import DataError
-from roadseg.system.records import (
-    key_of,
-    known_settings,
-    read_json,
-    versions,
-    write_json,
-)
+from roadseg.system.records import key_of, known_settings, read_json, versions, write_json
 
 
 @pytest.fixture

@@ -7,13 +7,7 @@ import pytest
 
 from roadseg.errors import DataError, MissingInputError
 from roadseg.system.records import versions
-from roadseg.system.stage_records import (
-    MadeFrom,
-    Stage,
-    read_record,
-    read_stage_key,
-    read_summary,
-)
+from roadseg.system.stage_records import MadeFrom, Stage, read_record, read_stage_key, read_summary
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from roadseg.roads.audit.stations import (
-    near_junctions,
-    on_other_ways,
-    spread_stations,
-    ways_across,
-)
+from roadseg.roads.audit.stations import near_junctions, on_other_ways, spread_stations, ways_across
 from tests.drawing import lines_of as lines
 
 

@@ -19,7 +19,6 @@ from roadseg.roads.formats.any_roads import (
 from roadseg.roads.formats.files import write_gpkg
 from roadseg.roads.formats.pairing import find_sources
 from roadseg.roads.graph.road_graph import graph_from_lines
-from roadseg.roads.metrics.compare import Side
 from tests.drawing import LAS_VEGAS as ORIGIN
 from tests.drawing import UTM, write_lines
 
@@ -233,4 +232,3 @@ def test_sides_without_roads_may_be_anywhere(draw):
     side = place_roads(read(draw(CROSS)), UTM)
     none = place_roads(read(draw([], name="none")), UTM)
     check_nearness(side, none, "img1")
-    assert isinstance(none, Side)

@@ -6,10 +6,7 @@ import pytest
 import shapely
 
 from roadseg.errors import DataError
-from roadseg.roads.formats.layers import (
-    write_edges,
-    write_layer,
-)
+from roadseg.roads.formats.layers import write_edges, write_layer
 from roadseg.roads.labels.vectors import read_vectors
 
 

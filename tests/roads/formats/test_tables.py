@@ -3,10 +3,7 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from roadseg.roads.formats.tables import (
-    attributes_of,
-    edge_table,
-)
+from roadseg.roads.formats.tables import attributes_of, edge_table
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 
 UTM = CRS.from_epsg(32631)

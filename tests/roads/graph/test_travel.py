@@ -3,11 +3,7 @@ import pytest
 import shapely
 
 from roadseg.roads.graph.road_graph import graph_from_lines
-from roadseg.roads.graph.travel import (
-    add_travel,
-    travel_time_s,
-    vote_speeds,
-)
+from roadseg.roads.graph.travel import add_travel, travel_time_s, vote_speeds
 from tests.drawing import UTM
 
 SPEEDS = np.array([20.0, 50.0, 90.0])

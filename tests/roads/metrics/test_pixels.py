@@ -14,12 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from rasterio.features import rasterize
 
-from roadseg.roads.metrics.pixels import (
-    LEVELS,
-    Counts,
-    Histogram,
-    count_pixels,
-)
+from roadseg.roads.metrics.pixels import LEVELS, Counts, Histogram, count_pixels
 from tests.drawing import pixels_of as drawn
 
 NOTHING = Counts(0, 0, 0)

@@ -1,12 +1,7 @@
 import numpy as np
 import pytest
 
-from roadseg.roads.metrics.reliability import (
-    Kept,
-    Reliability,
-    measure_kept,
-    measure_reliability,
-)
+from roadseg.roads.metrics.reliability import Kept, Reliability, measure_kept, measure_reliability
 
 
 def measure(confidence, share, length_m):

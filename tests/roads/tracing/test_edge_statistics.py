@@ -6,12 +6,7 @@ from pyproj import CRS
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.graph.road_graph import RoadGraph, sample_points
-from roadseg.roads.tracing.edge_statistics import (
-    SamplePointGroups,
-    add_up,
-    margin_px,
-    sample_edges,
-)
+from roadseg.roads.tracing.edge_statistics import SamplePointGroups, add_up, margin_px, sample_edges
 
 METRE = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 100), 100, 100)
 DEGREES = Grid(CRS.from_epsg(4326), Affine(2.7e-6, 0, -115.2, 0, -2.7e-6, 36.2), 200, 200)
