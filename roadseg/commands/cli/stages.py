@@ -1,4 +1,4 @@
-"""The commands of the stages, from prepare to report, and run for all."""
+"""The commands of the stages, from prepare to report, run for all, and quantize."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ from roadseg.commands.cli.command import announce, require_images, stage_command
 from roadseg.commands.cli.options import (
     AREA,
     DEVICES,
+    FOLD,
     FOLD_OR_EACH,
     FOLDER,
     LAUNCHING,
@@ -253,6 +254,26 @@ def run(
     if dry_run:
         return pipeline.plan(config, workspace, fold=fold, force=force)
     return pipeline.run(config, workspace, fold=fold, force=force, say=announce)
+
+
+@stage_command(FOLD, *LAUNCHING)
+def quantize(
+    config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool, fold: int
+) -> object:
+    """Quantise a network to INT8, and measure the loss of accuracy.
+
+    Calibrates the network of a fold on windows of the training chips, and measures it on the
+    held-out chips. If it loses too much accuracy, it is refused; otherwise `roadseg predict` uses
+    it from then on. Needs OpenVINO (roadseg[openvino]).
+
+    \b
+    Example:
+      roadseg quantize --fold 0
+    """
+    from roadseg.commands.stages import quantize
+
+    quantize_fold = quantize.plan if dry_run else quantize.run
+    return quantize_fold(config, workspace, fold=fold, force=force)
 
 
 def _plan(stage: str, config: "Config", workspace: "Workspace", **options: Any) -> object:  # noqa: ANN401 - of `plan_stage`
