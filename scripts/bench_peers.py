@@ -137,11 +137,8 @@ def in_process(what, scene, options):
 
 def put_starter(folder, grid):
     """Write the starter as a network for the pixel size of a grid."""
-    from roadseg.learn.network.checkpoints import (
-        read_checkpoint_facts,
-        read_tensors,
-        save_checkpoint,
-    )
+    from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts
+    from roadseg.learn.network.checkpoints import read_tensors, save_checkpoint
     from roadseg.learn.network.installed_weights import starter_folder
 
     facts = read_checkpoint_facts(starter_folder(), "best")

@@ -51,7 +51,7 @@ from PIL import Image
 import roadseg
 from roadseg.arrays import Bytes, Floats
 from roadseg.dataset.edge_calibration import measure_chips, read_calibration
-from roadseg.learn.network.checkpoints import read_checkpoint_facts
+from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.compare import Measures, pool
 from roadseg.roads.metrics.pixels import Histogram

@@ -30,16 +30,16 @@ import numpy as np
 import rasterio
 import torch
 
-from roadseg.learn.inference.sliding_window import count_windows
-from roadseg.learn.inference.tasks import (
+from roadseg.learn.inference.jobs import (
     Networks,
     SceneToPredict,
     Task,
     open_networks,
     predict_task,
 )
-from roadseg.learn.network.checkpoint_facts import speed_bins_of
-from roadseg.learn.network.checkpoints import named, read_checkpoint_facts, save_checkpoint
+from roadseg.learn.inference.sliding_window import count_windows
+from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts, speed_bins_of
+from roadseg.learn.network.checkpoints import named, save_checkpoint
 from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.images import read_facts
@@ -192,7 +192,7 @@ def task_of(engine, image, checkpoint, options):
     networks = Networks((checkpoint,), (), predict, compute, side, sides, batch_size, windows)
     scaling, bins = Scaling.from_json(known["scaling"]), speed_bins_of(known)
     path = image.with_name("out.tif")
-    scene = SceneToPredict("scene", facts, scaling, path, "key", bins, None, None, ())
+    scene = SceneToPredict("scene", facts, scaling, path, "key", bins, None, None, (), side, sides)
     return Task(scene, (range(size[0]),), is_all=True, networks=networks)
 
 

@@ -33,7 +33,7 @@ from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.inference.bench import noise_trainer
 from roadseg.learn.network.losses import loss_of, loss_sums
-from roadseg.learn.network.models import NetworkSpec, Normalise, build_model, untrained_model
+from roadseg.learn.network.models import NetworkSpec, Normalise, build_model
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import seed_step
 from roadseg.learn.training.samples import Chip, TrainingBatches, TrainingWindows
@@ -175,7 +175,7 @@ def bare(config, options, device):
     windows = TrainingWindows(chips, training)
     first = [windows[len(windows) + number] for number in range(training.batch_size)]
     images, masks = (torch.stack(each) for each in zip(*first, strict=True))
-    model = device.to(untrained_model(training, bands=BANDS, bins=bins))
+    model = device.to(build_model(NetworkSpec.for_training(training, bands=BANDS, bins=bins)))
     model, optimizer = device.for_training(
         model, build_optimizer(model.parameters(), rate=training.learning_rate, device=device)
     )

@@ -43,12 +43,12 @@ from roadseg.api.runs import load_config
 from roadseg.commands.stages import pipeline, train
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.config import Config
-from roadseg.learn.network.checkpoint_facts import STORED_AS
+from roadseg.learn.hardware.distributed import Parallel
+from roadseg.learn.network.checkpoint_facts import STORED_AS, read_checkpoint_facts
 from roadseg.learn.network.checkpoints import (
     MODEL,
     load_checkpoint,
     named,
-    read_checkpoint_facts,
     read_tensors,
     save_checkpoint,
 )
@@ -204,7 +204,9 @@ def _windows(config: Config) -> DataLoader[tuple[torch.Tensor, ...]]:
     windows = TrainingWindows(job.training, plain)
     return DataLoader(
         windows,
-        batch_sampler=epoch_batches(len(windows), 1, seed=plain.seed, batch_size=plain.batch_size),
+        batch_sampler=epoch_batches(
+            len(windows), 1, seed=plain.seed, batch_size=plain.batch_size, parallel=Parallel()
+        ),
     )
 
 

@@ -178,24 +178,6 @@ def shapes_followed_once():
 
 
 @pytest.fixture(scope="session")
-def rehearsed_once():
-    """Rehearse trainings of the same options once, which takes a third of a tiny one."""
-    from roadseg.commands.stages import train
-
-    found, measure_pace = {}, train.measure_pace
-
-    def measure(job, **how):
-        key = job.options.model_dump_json(), len(job.training), len(job.validation), *how.items()
-        if key not in found:
-            found[key] = measure_pace(job, **how)
-        return found[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train, "measure_pace", measure)
-        yield
-
-
-@pytest.fixture(scope="session")
 def fewer_drawn():
     """Draw curves of the same columns once, and one sheet for all examples of a kind.
 
@@ -441,7 +423,7 @@ def local():
 
 
 @pytest.fixture(scope="session")
-def quick_trainings(shapes_followed_once, rehearsed_once, fewer_drawn):
+def quick_trainings(shapes_followed_once, fewer_drawn):
     """Let trainings take no longer than what they show."""
 
 

@@ -10,8 +10,11 @@ from roadseg.api.masks import Mask, burn
 from roadseg.api.rasters import predict
 from roadseg.api.runs import (
     cross_validate,
+    demo,
     evaluate,
+    init,
     load_config,
+    map_roads,
     predict_scenes,
     prepare,
     run,
@@ -20,7 +23,6 @@ from roadseg.api.runs import (
     train,
     write_report,
 )
-from roadseg.api.tools import demo, init, map_roads
 from roadseg.config import Config
 from roadseg.raster.grid import Grid
 from roadseg.roads.masks.probabilities import Probability

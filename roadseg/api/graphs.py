@@ -78,12 +78,6 @@ class Graph:
         """Total length of the roads; each road counts once."""
         return float(self.roads.length_m.sum()) / 1000
 
-    @cached_property
-    def largest_part(self) -> float:
-        """Share of the road length in the largest connected part; 0 for an empty graph."""
-        metres = part_lengths(self.roads)
-        return float(metres.max() / metres.sum()) if len(metres) else 0.0
-
     def to_networkx(self) -> "nx.MultiDiGraph[int]":
         """Return a networkx graph as osmnx makes them: nodes with x and y, edges by direction.
 
@@ -129,7 +123,9 @@ class Graph:
     def __repr__(self) -> str:
         """Return its size and its coordinate system."""
         nodes, edges = len(self.roads.nodes), len(self.roads.lines)
-        parts = f"largest connected part {self.largest_part:.0%}"
+        metres = part_lengths(self.roads)
+        largest = metres.max() / metres.sum() if len(metres) else 0.0
+        parts = f"largest connected part {largest:.0%}"
         place = "local metres" if is_local(self.roads.crs) else self.roads.crs.name
         return f"<Graph: {self.length_km:.2f} km, {nodes} nodes, {edges} edges; {parts}; {place}>"
 
@@ -231,9 +227,7 @@ def read_graph(
     """
     if isinstance(roads, Graph):
         return roads
-    drawn = (
-        _read(Path(roads), image, gsd_m) if isinstance(roads, str | Path) else drawn_roads(roads)
-    )
+    drawn = drawn_roads(roads, image=image, gsd_m=gsd_m)
     return Graph(place_roads(drawn, common_crs(drawn)).graph, drawn)
 
 
@@ -268,16 +262,15 @@ def route(
     return Route(Graph(way, drawn), summary)
 
 
-def drawn_roads(roads: AnyRoads) -> DrawnRoads:
-    """Return roads as they were drawn or traced, whatever holds them.
-
-    Raises:
-        DataError: if they cannot be read.
-    """
+def drawn_roads(
+    roads: AnyRoads, *, image: AnyPath | None = None, gsd_m: float | None = None
+) -> DrawnRoads:
+    """Return roads as they were drawn or traced, whatever holds them; see `read_graph`."""
     if isinstance(roads, Graph):
         return roads.drawn
     if isinstance(roads, str | Path):
-        return _read(Path(roads), None, None)
+        placement = find_placement(Path(image) if image else None, gsd_m)
+        return read_drawn(only_source(Path(roads)), placement, every_column=True)
     if isinstance(roads, Mask):
         source = RoadSource(Path("the mask"))
         return raster_drawn(source, roads.as_probability(), roads.pixels != IGNORE)
@@ -291,8 +284,3 @@ def drawn_roads(roads: AnyRoads) -> DrawnRoads:
     with table_file(roads) as path:
         drawn = read_drawn(RoadSource(path), find_placement(None, None), every_column=True)
     return replace(drawn, source=RoadSource(Path(TABLE)))
-
-
-def _read(path: Path, image: AnyPath | None, gsd_m: float | None) -> DrawnRoads:
-    placement = find_placement(Path(image) if image else None, gsd_m)
-    return read_drawn(only_source(path), placement, every_column=True)

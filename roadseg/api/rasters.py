@@ -25,11 +25,6 @@ AnyImage = AnyPath | Array
 
 _PLANE, _STACK = 2, 3  # Dimensions of an array of one band, and of several.
 _THE_ARRAY = "the array"
-# Kinds of pixels that a file can have.
-_KINDS = (
-    *("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),
-    *("float32", "float64"),
-)
 
 
 @takes(PredictOptions, ImageryOptions, ComputeOptions)
@@ -82,6 +77,8 @@ def predict(
 @contextmanager
 def image_file(image: AnyImage, transform: Affine | None) -> Iterator[Path]:
     """Yield the file of an image; for an array, a temporary one."""
+    from rasterio.dtypes import check_dtype
+
     if isinstance(image, str | Path):
         if transform is not None:
             raise ConfigError(f"{image}: transform is only for arrays, because a file has its own")
@@ -93,11 +90,12 @@ def image_file(image: AnyImage, transform: Affine | None) -> Iterator[Path]:
         raise ConfigError(
             f"{_THE_ARRAY}: has shape {image.shape}, expected (band, row, col) or (row, col)"
         )
-    if stack.dtype.name not in _KINDS:
-        raise ConfigError(
-            f"{_THE_ARRAY}: {stack.dtype} is no kind of pixels, expected one of {', '.join(_KINDS)}"
-        )
     stack = stack.astype(stack.dtype.newbyteorder("="), copy=False)
+    if not check_dtype(stack.dtype):
+        raise ConfigError(
+            f"{_THE_ARRAY}: {stack.dtype} is no type of pixels, expected one such as uint8, uint16 "
+            "or float32"
+        )
     with as_file(lambda path: _write(path, stack, transform), ".tif", name=_THE_ARRAY) as path:
         yield path
 

@@ -1,7 +1,7 @@
-"""Runs: the stages of a run folder, one by one or all of them."""
+"""Runs: the stages of a run folder, one by one or all of them, and the commands that make one."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from roadseg.commands.stages.report import ReportSummary
     from roadseg.commands.stages.split import SplitSummary
     from roadseg.commands.stages.train import CrossValidationSummary, TrainSummary
+    from roadseg.commands.tools.demo import DemoSummary
+    from roadseg.commands.tools.map import MapSummary
 
 AnyConfig = AnyPath | Config | None
 Overrides = Mapping[str, Any] | None
@@ -164,12 +166,7 @@ def _run_folder(
 
 
 def load_config(config: AnyConfig = None, overrides: Overrides = None) -> Config:
-    """Return a config with overridden settings.
-
-    Args:
-        config: JSON file, or a loaded config; None: the defaults.
-        overrides: settings by key, such as `{"train.epochs": 10}`; relative paths in them start at
-            the working folder.
+    """Return a config with overridden settings; see `run` for the arguments.
 
     Raises:
         ConfigError: if the file cannot be used, or there is no such setting.
@@ -186,3 +183,87 @@ def load_config(config: AnyConfig = None, overrides: Overrides = None) -> Config
 def settings_of(overrides: Overrides) -> list[str]:
     """Return overrides as settings of the command line, such as `train.epochs=10`."""
     return [f"{key}={json.dumps(value, default=str)}" for key, value in (overrides or {}).items()]
+
+
+def init(
+    images: AnyPath | Iterable[AnyPath] = (),
+    labels: AnyPath | Iterable[AnyPath] = (),
+    *,
+    cities: AnyPath | Iterable[AnyPath] = (),
+    overrides: Overrides = None,
+) -> Config:
+    """Inspect images and road labels, and return a config for them, like `roadseg init`.
+
+    Args:
+        images: files, folders or patterns of images.
+        labels: likewise, of road labels.
+        cities: folders with images and labels instead, each a set with its own options;
+            "NAME=FOLDER" gives the set another name.
+        overrides: settings by key, which are kept.
+
+    Raises:
+        DataError: if there are no images or labels, or they cannot be used.
+    """
+    from roadseg.commands.tools import init as tool
+
+    settings = load_config(overrides=overrides)
+    return tool.find_config(_texts(images), _texts(labels), settings, _texts(cities))
+
+
+def map_roads(
+    images: AnyPath | Iterable[AnyPath],
+    output: AnyPath,
+    *,
+    labels: AnyPath | Iterable[AnyPath] = (),
+    checkpoints: AnyPath | Iterable[AnyPath] = (),
+    adapt: bool = False,
+    minutes: float | None = None,
+    overrides: Overrides = None,
+    force: bool = False,
+) -> "MapSummary":
+    """Map the roads of images, like `roadseg map`; called again it goes on where it ended.
+
+    Args:
+        images: files, folders or patterns.
+        output: folder for the config, the graphs, the report and all else.
+        labels: known roads, on which a network is trained.
+        checkpoints: folders of trained networks instead; without both, the starter maps.
+        adapt: let the network first learn from the roads of the images that it is sure of.
+        minutes: time limit of the training; None for that of the first call, or else 20 with
+            labels, and 2 with `adapt`.
+        overrides: settings by key.
+        force: do everything again.
+
+    Raises:
+        ConfigError: if there are both labels and networks, labels are to be adapted to, `minutes`
+            limits no training, or `output` has another map.
+        DataError: if images or labels cannot be used.
+    """
+    from roadseg.commands.tools import map as tool
+
+    with progress_in_notebook():
+        return tool.run(
+            _texts(images),
+            Path(output),
+            labels=_texts(labels),
+            checkpoints=list(map(Path, _texts(checkpoints))),
+            adapt=adapt,
+            minutes=minutes,
+            settings=settings_of(overrides),
+            force=force,
+            say=lambda *_: None,
+        )
+
+
+def demo(folder: AnyPath) -> "DemoSummary":
+    """Write images, labels and config of a synthetic city to a new folder.
+
+    `roadseg.run(folder / "roadseg.json")` then does the rest of `roadseg demo`.
+    """
+    from roadseg.commands.tools import demo as tool
+
+    return tool.run(Path(folder))
+
+
+def _texts(paths: AnyPath | Iterable[AnyPath]) -> list[str]:
+    return [str(paths)] if isinstance(paths, str | Path) else [str(path) for path in paths]

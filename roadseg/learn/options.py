@@ -72,8 +72,7 @@ class TrainOptions(Section):
     encoder: Text = setting(
         "tu-tf_efficientnet_lite0",
         "-",
-        "Encoder, by its segmentation-models name; `roadseg doctor` lists those with installable "
-        "weights.",
+        "Encoder, by its segmentation-models name.",
     )
     decoder_channels: tuple[_Channels, ...] | None = setting(
         (128, 64, 32, 16),

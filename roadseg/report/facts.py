@@ -7,7 +7,7 @@ from typing import Any
 
 from roadseg.config import Config
 from roadseg.errors import DataError
-from roadseg.learn.network.checkpoint_facts import read_weights_facts
+from roadseg.learn.network.checkpoint_facts import checkpoint_path, read_checkpoint_facts
 from roadseg.raster.images import open_raster
 from roadseg.report.scenes import ReportScenes
 from roadseg.roads.labels.origins import credits_of, read_origins
@@ -56,11 +56,11 @@ def read_training(folder: Path) -> dict[str, Any] | None:
         DataError: if metrics.csv is not a table of epochs.
         CheckpointError: if the checkpoint is invalid.
     """
-    curves, weights = folder / "metrics.csv", folder / "best.safetensors"
-    if not (curves.is_file() and weights.is_file()):
+    curves = folder / "metrics.csv"
+    if not (curves.is_file() and checkpoint_path(folder, "best").is_file()):
         return None
     header, rows = _read_table(curves, "epoch", "delete it to leave the curves out")
-    facts = read_weights_facts(weights)
+    facts = read_checkpoint_facts(folder, "best")
     return {
         "epochs": [dict(zip(header, map(_number, row), strict=True)) for row in rows],
         "best_epoch": facts.get("epoch"),

@@ -105,9 +105,9 @@ def test_probabilities_that_are_nowhere_known_are_no_road():
     assert roadseg.trace(np.full((4, 4), np.nan), gsd_m=1).length_km == 0
 
 
-@pytest.mark.parametrize("dtype", ["bool", "object", "U3", "float16", "complex128"])
+@pytest.mark.parametrize("dtype", ["bool", "object", "U3", "float16"])
 def test_arrays_that_are_no_pixels_are_refused(checkpoint, dtype):
-    with pytest.raises(ConfigError, match="is no kind of pixels, expected one of uint8, "):
+    with pytest.raises(ConfigError, match="is no type of pixels, expected one such as uint8, "):
         roadseg.predict(np.ones((3, 64, 64)).astype(dtype), checkpoint, gsd_m=1, **FLAT)
 
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from roadseg.commands.cli.main import main
 from roadseg.commands.stages import train
-from roadseg.learn.training.rehearsal import Pace
+from roadseg.learn.training.timetable import Pace
 
 COMMAND = """
 import os

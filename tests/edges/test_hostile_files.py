@@ -285,8 +285,7 @@ def made(trained, tmp_path_factory):
     int8_folder(folder).mkdir(parents=True)
     for name in FILES:
         (int8_folder(folder) / name).write_bytes(b"a network")
-    rates = {"windows_per_s": 4.0, "eager_windows_per_s": 2.0, "opening_s": 0.0}
-    write_int8_facts(folder, window_px=64, gate={"passed": True}, **rates)
+    write_int8_facts(folder, {"passed": True})
     path = int8_folder(folder) / "facts.json"
     return folder, path, json.loads(path.read_text())
 

@@ -15,7 +15,7 @@ import click
 from roadseg.commands.cli.logs import add_log_options, log_options, write_line
 from roadseg.commands.cli.process import last_line
 from roadseg.errors import DataError, FaultError, OutputError, RoadsegError
-from roadseg.learn.hardware.processes import INTERRUPTED
+from roadseg.learn.hardware.launchers import INTERRUPTED
 from roadseg.system.records import versions
 from roadseg.system.web.keys import without_keys
 

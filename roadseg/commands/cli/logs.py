@@ -13,7 +13,7 @@ import click
 
 from roadseg.commands.cli.process import is_first
 from roadseg.errors import OutputError, RoadsegError
-from roadseg.learn.hardware.processes import is_first_to_write
+from roadseg.learn.hardware.launchers import is_first_to_write
 from roadseg.system import progress
 from roadseg.system.web.keys import without_keys
 

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import NoReturn
 
 from roadseg.learn.hardware.interrupts import SIGNALS, frames, is_compiling
-from roadseg.learn.hardware.processes import LAST_LINES, launcher_id
+from roadseg.learn.hardware.launchers import LAST_LINES, bind_to_share, launcher_id
 
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
 _STDERR = 2  # Its file descriptor.
@@ -63,10 +63,7 @@ def handle_signals() -> None:
         # What the one that started this process ignores stays so, as SIGHUP under nohup.
         if number == signal.SIGTERM or signal.getsignal(number) in _DEFAULTS:
             signal.signal(number, _end)
-    if "LOCAL_RANK" in os.environ:
-        from roadseg.learn.hardware.launchers import bind_to_share
-
-        bind_to_share()
+    bind_to_share()
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:

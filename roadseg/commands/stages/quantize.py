@@ -27,7 +27,7 @@ from roadseg.learn.inference.int8 import (
     unusable,
     write_int8_facts,
 )
-from roadseg.learn.inference.quantisation import Quantised, quantise
+from roadseg.learn.inference.quantisation import quantise
 from roadseg.learn.inference.sliding_window import count_windows, predict_parts, whole_of
 from roadseg.learn.network.checkpoint_facts import threshold_of
 from roadseg.learn.network.checkpoints import Checkpoint, load_checkpoint
@@ -93,15 +93,11 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class QuantizeSummary(Accuracy, Summary):
-    """An INT8 network, how accurate and how fast it is."""
+    """An INT8 network, and how accurate it is."""
 
     fold: int
     folder: str
     chips: int
-    windows_per_s: float
-    eager_windows_per_s: float
-    eager_precision: str
-    opening_s: float
 
     def __str__(self) -> str:
         """Return the figures as a table."""
@@ -110,14 +106,11 @@ class QuantizeSummary(Accuracy, Summary):
             ("pixel F1", f"{self.f1:.4f}", f"{self.exact_f1:.4f}"),
             ("APLS length", f"{self.apls:.4f}", f"{self.exact_apls:.4f}"),
         ]
-        held_out = count(self.chips, "held-out chip")
-        speeds = f"{self.windows_per_s:10.2f} {self.eager_windows_per_s:10.2f}"
         return "\n".join(
             [
                 f"{f'fold {self.fold}':<12} {'INT8':>10} {'float32':>10}",
                 *(f"{name:<12} {quantised:>10} {exact:>10}" for name, quantised, exact in rows),
-                f"{'windows/s':<12} {speeds} (eager in {self.eager_precision})",
-                f"{held_out}; takes {self.opening_s:.0f} s to open; {self.folder}",
+                f"{count(self.chips, 'held-out chip')}; {self.folder}",
             ]
         )
 
@@ -141,20 +134,21 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
         for side in (parted.training, spread(parted.held_out, _JUDGED))
     )
     stage.begin()
-    quantised = quantise(
+    engines = quantise(
         checkpoint, folder, training, window_px=window_px, batch_size=batch_size, windows=_WINDOWS
     )
-    accuracy = measure(config, checkpoint, listed, held_out, quantised)
-    _write(folder, quantised, accuracy)
+    accuracy = measure(config, checkpoint, listed, held_out, engines)
+    misses = accuracy.misses()
+    write_int8_facts(folder, {"passed": not misses, **asdict(accuracy), "limits": LIMITS})
+    if misses:
+        raise RoadsegError(
+            f"the INT8 network is refused: {'; '.join(misses)}; predict goes on without it"
+        )
     summary = QuantizeSummary(
         fold=fold,
         folder=str(int8_folder(folder)),
         chips=len(held_out),
         **asdict(accuracy),
-        windows_per_s=quantised.windows_per_s,
-        eager_windows_per_s=quantised.eager_windows_per_s,
-        eager_precision=quantised.eager,
-        opening_s=quantised.opening_s,
     )
     # The files of the network lie beside its record.
     beside = sorted(path for path in stage.path.parent.iterdir() if path.is_file())
@@ -188,7 +182,7 @@ def if_it_pays(
         return
     device = chosen_device(config.compute)
     is_native = (device.type, device.backend, device.compiler) == ("cpu", "native", None)
-    if not is_native or left < PAYS_MPX[openvino_precision(device.in_inference)]:
+    if not is_native or left < PAYS_MPX[openvino_precision(device)]:
         return
     _log.info("quantising the network first, as there is much to predict")
     try:
@@ -251,31 +245,14 @@ def _windows(config: Config, chips: Iterable[ChipRecord]) -> tuple[int, int]:
     return window_px, fitting_batch(windows, most=options.most_at_once(window_px))
 
 
-def _write(folder: Path, quantised: Quantised, accuracy: Accuracy) -> None:
-    """Write the facts of the network; refuse it if it is not accurate enough."""
-    misses = accuracy.misses()
-    write_int8_facts(
-        folder,
-        window_px=quantised.engine.window_px,
-        gate={"passed": not misses, **asdict(accuracy), "limits": LIMITS},
-        windows_per_s=quantised.windows_per_s,
-        eager_windows_per_s=quantised.eager_windows_per_s,
-        opening_s=quantised.opening_s,
-    )
-    if misses:
-        raise RoadsegError(
-            f"the INT8 network is refused: {'; '.join(misses)}; predict goes on without it"
-        )
-
-
 def measure(
     config: Config,
     checkpoint: Checkpoint,
     listed: ChipList,
     chips: Sequence[Chip],
-    quantised: Quantised,
+    engines: Sequence[Engine],
 ) -> Accuracy:
-    """Predict chips with both networks; compare the results with each other and with the labels."""
+    """Predict chips with the quantised and the exact network; compare both, and with the labels."""
     tracing, references = config.graph, dict[str, Reference]()
     masks, pixels, apls = Counts(), [Counts(), Counts()], [list[float](), list[float]()]
     for chip in counted(chips, "compare", total=len(chips), unit="chips"):
@@ -291,7 +268,6 @@ def measure(
             )
         labels, area = read_mask(chip.mask, chip.window), references[name].area_in(chip.window)
         roads = clip_graph(references[name].roads, area)
-        engines = (quantised.engine, quantised.exact)
         both = [_predict(config, checkpoint, engine, chip) for engine in engines]
         threshold = tracing.threshold_for(both[0].threshold)
         int8, exact = (predicted.road >= threshold * CERTAIN for predicted in both)

@@ -12,12 +12,12 @@ from roadseg.config import Config
 from roadseg.dataset.edge_calibration import read_calibration, write_calibration
 from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.distributed import Parallel, parallel
-from roadseg.learn.network.checkpoints import checkpoint_path
+from roadseg.learn.network.checkpoint_facts import checkpoint_path
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, read_last, seconds_of
 from roadseg.learn.training.rehearsal import measure_pace
 from roadseg.learn.training.samples import held_out_windows
-from roadseg.learn.training.timetable import Forecast, forecast, planned_before
+from roadseg.learn.training.timetable import fit_minutes, planned_before
 from roadseg.learn.training.train import TrainingJob, train
 from roadseg.learn.training.validation import IOU_OF, THRESHOLD
 from roadseg.report.cards import write_model_card
@@ -165,15 +165,10 @@ def run_fold(
     job = training_job(config, workspace, fold, force=force)
     folder = workspace.checkpoint(fold)
     with parallel(job.device) as processes:
-        if force or not _has_begun(workspace, fold):
-            ahead = _rehearse(job, processes, workers=config.compute.workers)
-            job = replace(job, options=ahead.options)
-            if processes.first:
-                taken = about_time(ahead.seconds)
-                logger.info("training will take %s: at most %s", taken, ahead.epochs_text)
-        else:
+        if not force and _has_begun(workspace, fold):
             job = replace(job, options=planned_before(folder, job.options))
-
+        elif job.options.minutes is not None and job.validation:  # Those on all folds are planned.
+            job = replace(job, options=_planned(job, processes, workers=config.compute.workers))
         history = train(
             job,
             folder,
@@ -188,8 +183,7 @@ def run_fold(
             if fold == "all":
                 _take_over_confidence(workspace)
             write_model_card(config, workspace, fold=fold, epochs=len(history))
-            best = checkpoint_path(folder, "best")
-            stage.finish(summary, [best, best.with_suffix(".json")])
+            stage.finish(summary, [checkpoint_path(folder, "best")])
     return summary
 
 
@@ -201,14 +195,17 @@ def _take_over_confidence(workspace: Workspace) -> None:
             return
 
 
-def _rehearse(job: TrainingJob, processes: Parallel, *, workers: int) -> Forecast:
-    """Measure the pace of a training, and forecast it; plan it if its time is limited."""
+def _planned(job: TrainingJob, processes: Parallel, *, workers: int) -> TrainOptions:
+    """Return the options of a training that fit its limited time, by its pace on this machine."""
     pace = measure_pace(job, parallel=processes, workers=workers)
     # All held-out windows, also if an earlier plan has limited their number in the config.
     every = job.options.model_copy(update={"validation_windows": None})
-    held_out = len(held_out_windows(job.validation, every)) if job.validation else 0
+    held_out = len(held_out_windows(job.validation, every))
     weight = sum(chip.weight for chip in job.training)
-    return forecast(job.options, pace, weight=weight, held_out=held_out)
+    options = fit_minutes(job.options, pace, weight=weight, held_out=held_out)
+    if processes.first:
+        logger.info("%d epochs share %g minutes (train.minutes)", options.epochs, options.minutes)
+    return options
 
 
 def _draw_curves(folder: Path, history: list[Row]) -> None:
@@ -219,21 +216,14 @@ def _draw_curves(folder: Path, history: list[Row]) -> None:
 def plan_folds(config: Config, workspace: Workspace, *, after: str, force: bool) -> Plans:
     """Return what `run` would do for each fold; see `plan`.
 
-    One rehearsal tells the time of all trainings that have not begun.
-
     Args:
         after: the earlier stage that makes them run; empty if none does.
     """
     plans: list[Plan] = []
-    like: Plan | None = None
     for fold in range(config.folds) if after else fold_numbers(workspace):
         stage = declared_stage("train", config, workspace, fold)
         reason = stage.reason(after=after, force=force)
-        planned = plan(
-            config, workspace, reason, fold=fold, after=bool(after), force=force, like=like
-        )
-        if planned.runs and (force or not _has_begun(workspace, fold)):
-            like = like or planned
+        planned = plan(config, workspace, reason, fold=fold, after=bool(after), force=force)
         plans.append(replace(planned, stage=f"train --fold {fold}"))
     return Plans(plans)
 
@@ -246,23 +236,18 @@ def plan(
     fold: Fold,
     after: bool = False,
     force: bool = False,
-    like: Plan | None = None,
 ) -> Plan:
     """Return what `run` would do for one fold, or for all of them together, for a reason.
 
     Args:
         after: whether an earlier stage runs first, so that there are no chips yet.
-        like: plan of another training, whose time is used if no record has the time of this one.
-            Without it, a rehearsal measures the time.
     """
     now = None if fold == "all" else config.train.epochs
     planned = declared_stage("train", config, workspace, fold).plan(reason, now=now)
     if not planned.runs:
         return planned
-    if config.train.minutes is not None and fold != "all":
+    if config.train.minutes is not None:
         planned = replace(planned, seconds=config.train.limit_s, based_on="train.minutes")
-    if planned.seconds is None and like is not None:
-        planned = replace(planned, seconds=like.seconds, based_on=like.based_on)
     folder, goes_on = workspace.checkpoint(fold), not force and _has_begun(workspace, fold)
     if after:
         if goes_on:
@@ -275,11 +260,7 @@ def plan(
     last = None if force else read_last(folder, job.settings)
     if last is not None and last["history"]:
         return _going_on(planned, last["history"], job.options)
-    if planned.seconds is not None:
-        return planned
-    ahead = _rehearse(job, Parallel(), workers=config.compute.workers)
-    based_on = f"estimated by a rehearsal, {ahead.epochs_text}"
-    return replace(planned, seconds=ahead.seconds, based_on=based_on)
+    return planned
 
 
 def _going_on(plan: Plan, history: list[Row], options: TrainOptions) -> Plan:

@@ -15,8 +15,12 @@ from roadseg.dataset.held_out import read_fold_chips
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import fits
-from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
-from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
+from roadseg.learn.network.checkpoint_facts import (
+    Facts,
+    checkpoint_path,
+    read_checkpoint_facts,
+    threshold_of,
+)
 from roadseg.learn.training.samples import Chip
 from roadseg.learn.training.timetable import planned_before
 from roadseg.learn.training.train import TrainingJob

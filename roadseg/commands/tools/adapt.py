@@ -19,7 +19,7 @@ from roadseg.commands.stages import graph, pipeline, predict, quantize, train
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
 from roadseg.dataset.edge_calibration import read_calibration, write_calibration
-from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
+from roadseg.learn.network.checkpoint_facts import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.network.models import NetworkSpec
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.images import read_scene_grid

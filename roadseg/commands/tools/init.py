@@ -31,7 +31,7 @@ from roadseg.config import (
     with_absolute_paths,
 )
 from roadseg.errors import ConfigError
-from roadseg.learn.network.installed_weights import PACKAGES, is_like_starter
+from roadseg.learn.network.installed_weights import PACKAGE, is_like_starter, packaged_weights
 from roadseg.learn.options import TrainOptions
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.raster.images import RasterFacts
@@ -309,6 +309,5 @@ def _weights(options: TrainOptions, *, bands: int) -> str:
         return f"{options.encoder}, from the starter"
     if options.encoder_weights not in ("auto", "imagenet"):
         return f"{options.encoder}, {options.encoder_weights or 'random'}"
-    package = PACKAGES.get(options.encoder)
-    where = package.package if package and package.find() else "to be downloaded once"
+    where = PACKAGE if packaged_weights(options.encoder) else "to be downloaded once"
     return f"{options.encoder}, ImageNet ({where})"

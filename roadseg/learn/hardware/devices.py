@@ -179,7 +179,11 @@ def pick_device(
     is_slower = name == "cpu" and cpu.trains_slower_channels_last()
     if is_slower or (name == "rocm" and _amd_architecture() not in _INSTINCT):
         device = replace(device, channels_last=False)
-    dtype, chosen = _choose_precision(name, precision)
+    if precision == "auto":
+        precision, why_precision = _fast_precision(name)
+    else:
+        _check_precision(name, precision)
+        why_precision = "requested"
     compiler = compiler_of(device) if compiled else None
     if backend == "ipex":
         ipex.load()
@@ -187,8 +191,8 @@ def pick_device(
     extras += [f"compiled by {compiler}"] * compiled
     return replace(
         device,
-        amp_dtype=dtype,
-        reason=", ".join([f"{name} ({why})", chosen, *extras]),
+        amp_dtype=_TYPES[precision],
+        reason=", ".join([f"{name} ({why})", f"{precision} ({why_precision})", *extras]),
         compiler=compiler,
     )
 
@@ -267,16 +271,6 @@ def _amd_architecture() -> str:
     return str(properties.gcnArchName).partition(":")[0]
 
 
-def _choose_precision(name: str, precision: str) -> tuple[torch.dtype | None, str]:
-    """Return the type of autocast, and its name with the reason for it."""
-    if precision == "auto":
-        chosen, why = _fast_precision(name)
-        return _TYPES[chosen], f"{chosen} ({why})"
-    if precision != "fp32":
-        _check_precision(name, precision)
-    return _TYPES[precision], f"{precision} (requested)"
-
-
 def _fast_precision(name: str) -> tuple[str, str]:
     if name == "cpu":
         if cpu.is_fast_at_bf16():
@@ -299,7 +293,7 @@ def _check_precision(name: str, precision: str) -> None:
         )
     if precision == "fp16" and name == "hpu":
         raise DeviceError("precision fp16: hpu has no loss scaling; choose bf16 or fp32")
-    if name != "cpu":
+    if name != "cpu" or precision == "fp32":
         return
     fast = cpu.is_fast_at_bf16 if precision == "bf16" else cpu.is_fast_at_fp16
     if not fast():

@@ -1,22 +1,36 @@
 """Launchers: restart the command on chosen cores, with chosen libraries, in one process or several.
 
 This process is replaced by the command or, with `quiet_launcher`, by PyTorch's run_cpu or torchrun.
-Nothing here imports torch, because cores and libraries have to be chosen before that.
+Nothing here imports torch, because cores and libraries have to be chosen before that. Processes of
+a launcher end with it, and write lines that all of them have only once.
 """
 
+import hashlib
 import logging
 import os
 import shlex
+import signal
 import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from roadseg.errors import ConfigError, DeviceError
-from roadseg.learn.hardware.processes import LAUNCHED
 from roadseg.system.machine import Machine, format_cpus, parse_cpus, read_machine
+from roadseg.system.text import count
 
 _log = logging.getLogger(__name__)
+LAUNCHED = "ROADSEG_LAUNCHED"  # Variable that keeps the command from starting a launcher again.
+INTERRUPTED = 128 + signal.SIGINT  # Exit code of a command that Ctrl-C ended, as shells give it.
+TERMINATED = 128 + signal.SIGTERM
+LAST_LINES: dict[object, str] = {
+    INTERRUPTED: "interrupted; run the same command to resume\n",
+    TERMINATED: "terminated; run the same command to resume\n",
+}
+_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"  # Its folder lies in one that all processes share.
+_LOOK_S = 1.0
 _CPUS = "ROADSEG_CPUS"  # Variable with the CPUs that the processes of this machine share.
 _QUIET = (sys.executable, "-m", "roadseg.learn.hardware.quiet_launcher")
 _END = "--"  # End of a launcher's options; it would take ours that begin like them.
@@ -203,20 +217,12 @@ def _choose_cores(options: LaunchOptions, machine: Machine) -> tuple[int, ...]:
     usable = min(len(cores), machine.usable_cores)
     ncores = usable if options.ncores is None else options.ncores
     if not 1 <= ncores <= usable:
+        quota = f", CPU quota {machine.quota:g}" if usable < len(cores) else ""
         raise ConfigError(
-            f"--ncores {ncores}: this process may use "
-            f"{_cores_text(usable, cores, options, machine)}; choose 1 to {usable}, or omit the "
-            "option to use all"
+            f"--ncores {ncores}: this process may use {count(usable, 'physical core')} (CPUs "
+            f"{format_cpus(cores)}{quota}); choose 1 to {usable}, or omit the option to use all"
         )
     return tuple(cores[:ncores])
-
-
-def _cores_text(usable: int, cores: Sequence[int], options: LaunchOptions, machine: Machine) -> str:
-    """Return the number of cores, and what limits it, in words."""
-    nodes = f" of NUMA nodes {format_cpus(options.nodes)}" if options.nodes else ""
-    quota = f", CPU quota {machine.quota:g}" if usable < len(cores) else ""
-    noun = "core" if usable == 1 else "cores"
-    return f"{usable} physical {noun}{nodes} (CPUs {format_cpus(cores)}{quota})"
 
 
 def _library_variables(
@@ -287,3 +293,42 @@ def bind(cpus: Sequence[int]) -> None:
     """Bind this process to CPUs, if there are any, and if the system supports it (not macOS)."""
     if cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cpus)
+
+
+def launcher_id() -> int | None:
+    """Return the process id of roadseg's launcher, which reports how this process ended."""
+    text = os.environ.get(LAUNCHED, "")
+    return int(text) if text.isdecimal() else None
+
+
+def end_with_launcher() -> None:
+    """Let this process and its children be killed when its launcher has ended.
+
+    The launcher is one of roadseg, or torchrun; without one, nothing is done.
+    """
+    launcher = launcher_id() or (os.getppid() if "LOCAL_RANK" in os.environ else None)
+    if launcher is not None:
+        threading.Thread(target=_end_after, args=(launcher,), daemon=True).start()
+
+
+def _end_after(launcher: int) -> None:
+    while os.getppid() == launcher:
+        time.sleep(_LOOK_S)
+    if sys.platform != "win32" and os.getpgrp() == os.getpid():  # PyTorch has made this group.
+        os.killpg(0, signal.SIGKILL)
+    os._exit(128 + signal.SIGTERM)
+
+
+def is_first_to_write(line: str) -> bool:
+    """Return whether this process is the first on its machine to write a line."""
+    file = os.environ.get(_ERROR_FILE)
+    if not file or "LOCAL_RANK" not in os.environ:
+        return True
+    name = hashlib.sha256(line.encode(errors="replace")).hexdigest()[:16]
+    try:
+        (Path(file).parents[1] / f"{name}.written").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except FileNotFoundError:
+        pass  # The folder is gone with the launcher.
+    return True

@@ -13,12 +13,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from roadseg.errors import PartnerError
 from roadseg.learn.hardware.interrupts import SIGNALS
-from roadseg.learn.hardware.processes import LAST_LINES, LAUNCHED, TERMINATED
+from roadseg.learn.hardware.launchers import LAST_LINES, LAUNCHED, TERMINATED
 
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.api import SubprocessContext
@@ -38,9 +37,8 @@ def run(module: str) -> int:
     Returns:
         The exit code of the processes, see `exit_code`.
     """
-    for number in SIGNALS:  # Until torch handles them.
-        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(number, _end)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # No traceback until torch handles it.
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
@@ -62,13 +60,6 @@ def run(module: str) -> int:
         # The handler of torch raises; while the interpreter ends, that shows as a traceback.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return exit_code(_ends())
-
-
-def _end(number: int, _: FrameType | None) -> NoReturn:
-    """End this process on a signal before any process has been started."""
-    code = _BY_SIGNAL + number
-    os.write(2, LAST_LINES.get(code, "").encode())
-    os._exit(code)
 
 
 def exit_code(ends: Sequence[int | None], *, received: int | None = None) -> int:

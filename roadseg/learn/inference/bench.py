@@ -2,20 +2,20 @@
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.inference.engines import open_engine
 from roadseg.learn.inference.sliding_window import predict_parts
 from roadseg.learn.network.checkpoints import Checkpoint
-from roadseg.learn.network.models import untrained_model
+from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.trainer import Trainer
 from roadseg.raster.scaling import Scaling
@@ -42,8 +42,7 @@ def training_rate(
         for _ in range(steps):
             trainer.step(batch, rate=options.learning_rate)
 
-    windows = steps * options.batch_size
-    return rates({"learn": learn}, windows=windows, rounds=rounds, device=device)["learn"]
+    return _rate(learn, steps * options.batch_size, rounds=rounds, device=device)
 
 
 def inference_rate(
@@ -64,7 +63,7 @@ def inference_rate(
         bands: of the scene, which is noise in memory.
         rounds: of so many batches, after one that is not counted.
     """
-    model = _model(options, bands, bins, device).eval()
+    model = build_model(NetworkSpec.for_training(options, bands=bands, bins=bins)).eval()
     windows, stride = batches * batch_size, window_px - overlap_px
     engine = open_engine(
         Checkpoint(model, {"scaling": asdict(_scaling(bands))}),
@@ -89,27 +88,19 @@ def inference_rate(
         ):
             pass
 
-    return rates({"predict": predict}, windows=windows, rounds=rounds, device=device)["predict"]
+    return _rate(predict, windows, rounds=rounds, device=device)
 
 
-def rates(
-    works: Mapping[str, Callable[[], object]], *, windows: int, rounds: int, device: Device
-) -> dict[str, float]:
-    """Return the windows per second of several kinds of work: the medians of some rounds.
-
-    Args:
-        works: functions to time in turns, each over a number of windows, by name.
-        rounds: of each, after one that is not counted.
-    """
-    seconds: dict[str, list[float]] = {name: [] for name in works}
+def _rate(work: Callable[[], object], windows: int, *, rounds: int, device: Device) -> float:
+    """Return the windows per second of some work: the median of rounds after one that warms up."""
+    seconds = []
     for number in counted(range(rounds + 1), "measure", total=rounds + 1, unit="rounds"):
-        for name, work in works.items():
-            begun = time.perf_counter()
-            work()
-            device.synchronize()
-            if number:
-                seconds[name].append(time.perf_counter() - begun)
-    return {name: windows / statistics.median(each) for name, each in seconds.items()}
+        begun = time.perf_counter()
+        work()
+        device.synchronize()
+        if number:
+            seconds.append(time.perf_counter() - begun)
+    return windows / statistics.median(seconds)
 
 
 def _noise(windows: int, bands: int, bins: int, side_px: int) -> tuple[Tensor, Tensor]:
@@ -125,16 +116,12 @@ def _noise(windows: int, bands: int, bins: int, side_px: int) -> tuple[Tensor, T
 def noise_trainer(options: TrainOptions, *, bands: int, bins: int, device: Device) -> Trainer:
     """Return a trainer as training starts with, whose images have mean 127 and deviation 64."""
     return Trainer(
-        _model(options, bands, bins, device),
+        build_model(NetworkSpec.for_training(options, bands=bands, bins=bins)),
         options,
         scaling=_scaling(bands),
         device=device,
         parallel=Parallel(),
     )
-
-
-def _model(options: TrainOptions, bands: int, bins: int, device: Device) -> nn.Module:
-    return device.to(untrained_model(options, bands=bands, bins=bins))
 
 
 def _scaling(bands: int) -> Scaling:

@@ -1,44 +1,64 @@
-"""Prediction jobs: predict the missing parts of scenes, here or in several processes."""
+"""Prediction: scenes, tasks that predict rows of them in any process, and jobs of many scenes."""
 
 import itertools
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from roadseg.arrays import Bools, Bytes
+from roadseg.dataset.edge_calibration import read_calibration
 from roadseg.dataset.scene_parts import cut_to_area
-from roadseg.errors import DataError, RoadsegError
-from roadseg.learn.hardware.cpu import share_cores
+from roadseg.errors import CheckpointError, DataError, RoadsegError
+from roadseg.learn.hardware.cpu import keep_freed_memory, share_cores
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_predict
-from roadseg.learn.inference.engines import ROTATIONS
-from roadseg.learn.inference.sliding_window import count_touching
-from roadseg.learn.inference.tasks import (
-    Networks,
-    SceneToPredict,
-    Task,
-    edge_model_of,
-    open_networks,
-    predict_in_memory,
-    predict_task,
-    read_alike,
+from roadseg.learn.inference.engines import (
+    ROTATIONS,
+    Engine,
+    at_sizes,
+    ensemble,
+    open_engine,
+    with_tta,
 )
-from roadseg.learn.network.checkpoint_facts import Facts, speed_bins_of, threshold_of
-from roadseg.learn.network.checkpoints import checkpoint_path
+from roadseg.learn.inference.sliding_window import (
+    count_touching,
+    predict_parts,
+    rows_and_cols,
+    whole_of,
+)
+from roadseg.learn.network.checkpoint_facts import (
+    Facts,
+    checkpoint_path,
+    read_checkpoint_facts,
+    speed_bins_of,
+    threshold_of,
+)
+from roadseg.learn.network.checkpoints import load_checkpoint
 from roadseg.learn.network.installed_weights import NAME, starter_folder
 from roadseg.learn.options import ComputeOptions, PredictOptions, round_side
 from roadseg.raster.extents import ScenePart
+from roadseg.raster.grid import Grid
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.options import ImageryOptions
+from roadseg.raster.pixels import SceneReader
 from roadseg.raster.scaling import Scaling
-from roadseg.raster.strips import require_room
-from roadseg.raster.windows import fitting_batch
-from roadseg.roads.masks.probabilities import Probability
-from roadseg.system.files import refuse_to_overwrite
+from roadseg.raster.strips import Strips, require_room
+from roadseg.raster.windows import Rows, Window, fitting_batch
+from roadseg.roads.logistic import EdgeModel, mean_model
+from roadseg.roads.masks.mask_files import read_raster_key
+from roadseg.roads.masks.probabilities import (
+    Probability,
+    network_tags,
+    unless_made,
+    write_probability,
+)
+from roadseg.roads.speeds import SpeedBins
+from roadseg.system.files import refuse_to_overwrite, writing
 from roadseg.system.fingerprints import fingerprint, fingerprints, stamp
 from roadseg.system.parallel import each
 from roadseg.system.progress import Progress, counted
@@ -51,13 +71,199 @@ _Sides = tuple[int, tuple[tuple[int, ...], ...]]
 
 _STRIPS_OF_A_TASK = 2  # Each task predicts some rows of windows above it once more.
 
+AddKm2 = Callable[[float], object]
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Networks whose predictions are averaged, and how they are opened.
+
+    Attributes:
+        folders: checkpoint folders of the networks.
+        stamps: stamps of their weights, so that changed weights are opened anew.
+        window_px: side of the windows that are read from a scene.
+        sides: for each network, the sides to which they are resampled; see `SceneToPredict`.
+        windows: number of windows in all scenes with these sides, finished or not, so that every
+            process, and a command that resumes, chooses the same engine.
+    """
+
+    folders: tuple[Path, ...]
+    stamps: tuple[str, ...]
+    options: PredictOptions
+    compute: ComputeOptions
+    window_px: int
+    sides: tuple[tuple[int, ...], ...]
+    batch_size: int
+    windows: int
+
+
+@dataclass(frozen=True)
+class SceneToPredict:
+    """A scene, and the probability raster to write for it.
+
+    Attributes:
+        path: path of the raster.
+        key: digest of everything that the raster is made from.
+        bins: speed bins of the bands of the raster.
+        threshold: probability from which a pixel counts as road; None if not known.
+        edge_model: model of the confidence of edges; None if not known, or if the stage graph
+            fits one for this scene.
+        tags: provenance, as pairs of key and value.
+        window_px: side of the windows that are read from it.
+        sides: for each network, the sides to which the windows are resampled, pixels; predictions
+            at several sides are averaged.
+    """
+
+    name: str
+    facts: RasterFacts
+    scaling: Scaling
+    path: Path
+    key: str
+    bins: SpeedBins
+    threshold: float | None
+    edge_model: EdgeModel | None
+    tags: tuple[tuple[str, str], ...]
+    window_px: int
+    sides: tuple[tuple[int, ...], ...]
+
+    @property
+    def is_predicted(self) -> bool:
+        """Whether its raster is complete and up to date."""
+        return read_raster_key(self.path) == self.key
+
+    @property
+    def strips(self) -> Strips:
+        """Strips of the raster, which are removed when it is complete."""
+        bands = len(self.bins.band_names)
+        return Strips.beside(self.path, self.key, grid=self.facts.grid, bands=bands)
+
+    @property
+    def pixel_km2(self) -> float:
+        """Ground that a pixel covers, square kilometres."""
+        width_m, height_m = self.facts.grid.pixel_size_m
+        return width_m * height_m / 1e6
+
+    def write(self, rows: Iterable[Rows]) -> None:
+        """Write the raster from these rows and the strips of the others."""
+        write_probability(
+            self.path,
+            rows,
+            self.facts.grid,
+            bins=self.bins,
+            key=self.key,
+            tags=dict(self.tags) | network_tags(self.threshold, self.edge_model),
+        )
+
+
+@dataclass(frozen=True)
+class Task:
+    """Rows of a scene to predict.
+
+    Attributes:
+        rows: rows of missing strips, each range a number of whole strips.
+        is_all: whether no other rows are missing, so that the task can write the raster.
+    """
+
+    scene: SceneToPredict
+    rows: tuple[range, ...]
+    is_all: bool
+    networks: Networks
+
+    @property
+    def km2(self) -> float:
+        """Ground to predict, square kilometres."""
+        pixels = sum(map(len, self.rows)) * self.scene.facts.grid.width
+        return pixels * self.scene.pixel_km2
+
+
+@lru_cache(maxsize=1)
+def open_networks(networks: Networks) -> Engine:
+    """Open networks as one engine, which stays open until others are opened.
+
+    Raises:
+        CheckpointError: if a checkpoint cannot be read, or its engine is not ready.
+        DeviceError: if the machine lacks the device, or software for the engine.
+    """
+    keep_freed_memory()
+    device, options = chosen_device(networks.compute), networks.options
+
+    def opened(folder: Path, side: int) -> Engine:
+        return open_engine(
+            load_checkpoint(folder),
+            folder,
+            name=options.engine,
+            device=device,
+            window_px=side,
+            batch_size=networks.batch_size,
+            windows=networks.windows,
+        )
+
+    engine = ensemble(
+        [
+            at_sizes([opened(folder, side) for side in sides], networks.window_px)
+            for folder, sides in zip(networks.folders, networks.sides, strict=True)
+        ]
+    )
+    return with_tta(engine) if options.tta else engine
+
+
+def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:
+    """Predict the rows of a task; write the raster if no other rows are missing.
+
+    Args:
+        add_km2: called with the square kilometres of every finished part.
+
+    Raises:
+        DataError: if the scene cannot be read.
+        OutputError: if the raster cannot be written.
+    """
+    scene = task.scene
+    with SceneReader(scene.facts, rows=task.networks.window_px) as source:
+        parts = _predicted(scene, task.networks, source, task.rows, add_km2)
+        if task.is_all:
+            scene.write(parts)
+        else:  # The process that writes the last strips makes the raster.
+            with unless_made(scene.path, scene.key), writing(scene.path):
+                scene.strips.write(parts)
+
+
+def _predicted(
+    scene: SceneToPredict,
+    networks: Networks,
+    source: SceneReader,
+    strips: Iterable[range],
+    add_km2: AddKm2 = lambda _: None,
+) -> Iterator[Rows]:
+    """Predict rows of a scene or of a part of it, in the windows of the whole scene."""
+
+    def read(window: Window) -> tuple[Bytes, Bools]:
+        bands, valid = source.read(scene.facts.in_part(window))
+        return scene.scaling.apply(bands), valid
+
+    whole, (down, across) = scene.facts.whole_grid, rows_and_cols(scene.facts)
+    for strip in strips:
+        parts = predict_parts(
+            open_networks(networks),
+            read,
+            classes=len(scene.bins.band_names),
+            height=whole.height,
+            width=whole.width,
+            overlap_px=networks.options.overlap_px,
+            rows=range(down.start + strip.start, down.start + strip.stop),
+            cols=across,
+        )
+        with closing(parts):
+            for part in parts:
+                yield part._replace(start=part.start - down.start, col=part.col - across.start)
+                add_km2(part.known.size * scene.pixel_km2)
+
 
 class PredictionJob:
     """Prediction of scenes with the networks of some checkpoints, into a folder.
 
     Attributes:
         folder: folder of the probability rasters.
-        folders: checkpoint folders of the networks.
+        folders: checkpoint folders of the networks, whose probabilities are averaged.
         failed: reasons why scenes were skipped, by name.
     """
 
@@ -76,8 +282,6 @@ class PredictionJob:
         """Read the facts of the networks.
 
         Args:
-            checkpoints: folders of the networks, whose probabilities are averaged.
-            folder: folder of the probability rasters.
             imagery: options for reading scenes that are not in `imagery_of`.
             imagery_of: options for reading the scenes of a run, by name; None if the scenes are
                 from elsewhere.
@@ -94,7 +298,7 @@ class PredictionJob:
         self.folder = folder
         self.folders = tuple(path.absolute() for path in checkpoints)
         self.failed: dict[str, str] = {}
-        self._facts = read_alike(self.folders)
+        self._facts = _read_alike(self.folders)
         self._weights = [checkpoint_path(folder, "best") for folder in self.folders]
 
     @property
@@ -128,7 +332,23 @@ class PredictionJob:
             DataError: if the scene cannot be read.
         """
         (scene,) = self.describe({image.stem: image}, is_kept=False)
-        return predict_in_memory(scene, self.networks([scene])[scene.name])
+        networks, facts = self.networks([scene])[scene.name], scene.facts
+        with SceneReader(facts, rows=networks.window_px) as source:
+            values = whole_of(
+                _predicted(scene, networks, source, [range(facts.grid.height)]),
+                classes=len(scene.bins.band_names),
+                height=facts.grid.height,
+                width=facts.grid.width,
+            )
+        return Probability(
+            facts.grid,
+            values[-1],
+            values[:-1],
+            scene.bins,
+            threshold=scene.threshold,
+            edge_model=scene.edge_model,
+            extent=facts.extent,
+        )
 
     def require_possible(self, scenes: Sequence[SceneToPredict]) -> None:
         """Raise the errors that stop a prediction before it begins.
@@ -158,7 +378,7 @@ class PredictionJob:
         content_of = fingerprints(paths) if is_kept else dict.fromkeys(paths, "")
         weights = " ".join(map(fingerprint, self._weights))
         # Scenes of a run are calibrated by `graph`, which measures how sure their edges are.
-        edges = None if self._imagery_of else edge_model_of(self.folders)
+        edges = None if self._imagery_of else _edge_model_of(self.folders)
         scenes = []
         for name, image in counted(images.items(), "inspect", total=len(images), unit="scenes"):
             path = self.folder.absolute() / f"{name}.tif"
@@ -193,17 +413,28 @@ class PredictionJob:
             settings |= {} if scaling is known else {"ranges": scaling.ranges[facts.dtype]}
             settings |= {} if edges is None else {"edges": edges.as_json()}
             settings |= {} if bins.are_known else {"speeds": "assumed"}
-            key = key_of(settings, {"image": content_of[image], "weights": weights})
-            tags = _tags(image, self.folders, trained)
+            window_px, sides = self._sides(facts.whole_grid, scales)
             scenes.append(
-                SceneToPredict(name, facts, scaling, path, key, bins, threshold, edges, tags)
+                SceneToPredict(
+                    name,
+                    facts,
+                    scaling,
+                    path,
+                    key=key_of(settings, {"image": content_of[image], "weights": weights}),
+                    bins=bins,
+                    threshold=threshold,
+                    edge_model=edges,
+                    tags=_tags(image, self.folders, trained),
+                    window_px=window_px,
+                    sides=sides,
+                )
             )
         return scenes
 
     def _predict(self, scenes: Iterable[SceneToPredict], networks: Mapping[str, Networks]) -> None:
         """Predict scenes, here or in several processes; write a raster once it has all strips."""
         # Scenes with windows of one size follow each other, so that networks stay open.
-        scenes = sorted(scenes, key=self._sides)
+        scenes = sorted(scenes, key=lambda scene: (scene.window_px, scene.sides))
         shared = self._compute.workers > 1
         tasks = [task for s in scenes for task in _tasks(s, networks[s.name], shared=shared)]
         here = min(self._compute.workers, len(tasks)) <= 1
@@ -232,7 +463,8 @@ class PredictionJob:
         """Return the networks for the windows of each scene, by its name."""
         counts = defaultdict[_Sides, list[int]](list)
         for scene in scenes:
-            counts[self._sides(scene)].append(self._windows(scene))
+            size = {"window_px": scene.window_px, "overlap_px": self._options.overlap_px}
+            counts[scene.window_px, scene.sides].append(count_touching(scene.facts, **size))
         stamps, turns = tuple(map(stamp, self._weights)), ROTATIONS if self._options.tta else 1
         by_sides = {}
         for (side, seen), windows in counts.items():
@@ -247,7 +479,7 @@ class PredictionJob:
                 batch_size=fitting_batch(windows, most=most),
                 windows=sum(windows) * turns,
             )
-        return {scene.name: by_sides[self._sides(scene)] for scene in scenes}
+        return {scene.name: by_sides[scene.window_px, scene.sides] for scene in scenes}
 
     def _scales(self, facts: RasterFacts) -> Sequence[Sequence[float]]:
         """Return for each network the factors by which windows of a scene are enlarged for it."""
@@ -255,30 +487,18 @@ class PredictionJob:
         every = [trained.get("pixel_sizes_m", ()) for trained in self._facts]
         return [[round(size_m / each_m, 3) for each_m in sizes] or [1.0] for sizes in every]
 
-    def _window_px(self, scene: SceneToPredict) -> int:
-        grid, scales = scene.facts.whole_grid, self._scales(scene.facts)
-        return self._options.window_for(grid.height, grid.width, enlarged=max(map(max, scales)))
-
-    def _sides(self, scene: SceneToPredict) -> _Sides:
+    def _sides(self, grid: Grid, scales: Sequence[Sequence[float]]) -> _Sides:
         """Return the side of the windows of a scene, and those that they have for each network."""
-        side = self._window_px(scene)
-        seen = ([round_side(side * each) for each in some] for some in self._scales(scene.facts))
+        side = self._options.window_for(grid.height, grid.width, enlarged=max(map(max, scales)))
+        seen = ([round_side(side * each) for each in some] for some in scales)
         return side, tuple(tuple(dict.fromkeys(sides)) for sides in seen)
-
-    def _windows(self, scene: SceneToPredict) -> int:
-        overlap_px = self._options.overlap_px
-        return count_touching(scene.facts, window_px=self._window_px(scene), overlap_px=overlap_px)
 
     def _announce(self, tasks: Sequence[Task], *, here: bool) -> None:
         """Log the amount of work and, if this process does it, the engine."""
-        scenes = {task.scene.name: task.scene for task in tasks}
-        pixels = [scene.facts.pixels * _missing(scene) for scene in scenes.values()]
-        sizes = [scene.pixel_km2 for scene in scenes.values()]
-        megapixels, km2 = sum(pixels) / 1e6, float(np.dot(pixels, sizes))
-        text = f"{count(len(scenes), 'scene')}, {megapixels:.1f} megapixels, {km2:.3f} km2"
-        if here and megapixels:
-            text += f"; {open_networks(tasks[0].networks).reason}"
-        logger.info("to predict: %s", text)
+        scenes = count(len({task.scene.name for task in tasks}), "scene")
+        km2 = sum(task.km2 for task in tasks)
+        engine = f"; {open_networks(tasks[0].networks).reason}" if here and km2 else ""
+        logger.info("to predict: %s, %.3f km2%s", scenes, km2, engine)
 
     def _fail(self, name: str, error: RoadsegError) -> None:
         if self._compute.on_error == "stop":
@@ -286,11 +506,6 @@ class PredictionJob:
         if name not in self.failed:  # Scenes may be described more than once.
             logger.warning("skipped %s: %s", name, error)
             self.failed[name] = str(error)
-
-
-def _missing(scene: SceneToPredict) -> float:
-    """Return the share of the rows of a scene for which there are no strips yet."""
-    return sum(map(len, scene.strips.missing)) / scene.facts.grid.height
 
 
 def _tasks(scene: SceneToPredict, networks: Networks, *, shared: bool) -> Iterator[Task]:
@@ -336,3 +551,40 @@ def _network(folder: Path, facts: Facts) -> object:
         return NAME
     is_adapted = Workspace(folder.resolve().parent.parent).pseudo_labels.is_dir()
     return ADAPTED if is_adapted else facts.get("fold")
+
+
+def _read_alike(folders: Sequence[Path]) -> list[Facts]:
+    """Read the facts of checkpoints whose predictions are to be averaged.
+
+    Raises:
+        CheckpointError: if one cannot be read, or they differ in bands, pixels or speed bins.
+    """
+
+    def shared(facts: Facts) -> Facts:
+        names = ("bands", "resample_m", "nodata", "bin_edges", "bin_unit")
+        return {name: facts[name] for name in names} | {"scaling": facts["scaling"]["ranges"]}
+
+    every = [read_checkpoint_facts(folder, "best") for folder in folders]
+    first = shared(every[0])
+    for folder, facts in zip(folders, every, strict=True):
+        for name, value in shared(facts).items():
+            if value != first[name]:
+                raise CheckpointError(
+                    f"{folder}: trained with {name} {value!s:.200}, but {folders[0]} with "
+                    f"{first[name]!s:.200}; average only checkpoints of one run"
+                )
+    return every
+
+
+def _edge_model_of(folders: Sequence[Path]) -> EdgeModel | None:
+    """Return the model of the confidence of edges for networks whose predictions are averaged.
+
+    Returns:
+        The mean of the models that `graph` fitted for each; None if one of them has no model.
+
+    Raises:
+        DataError: if the file of a model is damaged.
+    """
+    calibrations = [read_calibration(folder) for folder in folders]
+    known = [each.model for each in calibrations if each is not None]
+    return mean_model(known) if len(known) == len(calibrations) else None

@@ -22,7 +22,9 @@ _GRAPH = "model.xml"
 _PRECISIONS = {"fp32": "f32", "bf16": "bf16"}  # What OpenVINO calls ours.
 _INSTALL = "run `pip install 'roadseg[openvino]'`"
 _STATISTICS = "openvino_telemetry"  # Package that sends statistics of use if OpenVINO finds it.
-_CUDA_REMARKS = "torch.utils.cpp_extension"  # Logger that reports a missing CUDA on any CPU.
+
+# NNCF and torch's compiler load it; it tells everyone that there is no CUDA.
+logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
 
 
 def why_missing() -> str | None:
@@ -182,15 +184,12 @@ def _quantised(model: Any, calibration: Sequence[Tensor]) -> Any:  # noqa: ANN40
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress progress bars and torch's remark on CUDA; restore logging at the end."""
-    logger_class, torch_logger = logging.getLoggerClass(), logging.getLogger(_CUDA_REMARKS)
-    level = torch_logger.level
-    torch_logger.setLevel(logging.ERROR)
+    """Suppress progress bars; restore the class of loggers at the end."""
+    logger_class = logging.getLoggerClass()
     try:
         with redirect_stdout(io.StringIO()):
             yield
     finally:
-        torch_logger.setLevel(level)
         logging.setLoggerClass(logger_class)
 
 

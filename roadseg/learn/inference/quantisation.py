@@ -1,9 +1,6 @@
 """Quantisation: the INT8 form of a checkpoint's network, calibrated on windows of chips."""
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +9,6 @@ from torch import Tensor
 
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.inference import openvino
-from roadseg.learn.inference.bench import rates
 from roadseg.learn.inference.engines import Engine, ProbabilityNetwork, open_engine
 from roadseg.learn.inference.int8 import int8_folder, remove_int8_facts
 from roadseg.learn.network.checkpoints import Checkpoint
@@ -20,28 +16,6 @@ from roadseg.learn.training.samples import Chip, ValidationWindows
 from roadseg.system.files import writing
 
 _SEED = 0  # Seed of the choice of windows for calibration.
-_ROUNDS = 5  # Rounds in which speeds are measured.
-
-
-@dataclass(frozen=True)
-class Quantised:
-    """A new INT8 network, to be compared with the float32 network.
-
-    Attributes:
-        engine: engine of the INT8 network.
-        exact: eager engine of the float32 network, also on the CPU.
-        opening_s: seconds to open the INT8 network.
-        windows_per_s: speed of the INT8 network.
-        eager_windows_per_s: speed of the eager engine, measured in turns with it.
-        eager: precision of the eager engine there: "fp32", or "bf16" on a CPU that is fast at it.
-    """
-
-    engine: Engine
-    exact: Engine
-    opening_s: float
-    windows_per_s: float
-    eager_windows_per_s: float
-    eager: str
 
 
 def quantise(
@@ -52,32 +26,33 @@ def quantise(
     window_px: int,
     batch_size: int,
     windows: int,
-) -> Quantised:
+) -> tuple[Engine, Engine]:
     """Quantise a network in its checkpoint folder; without facts it cannot be used yet.
 
     Args:
         chips: training chips, on which it is calibrated.
-        window_px: side of the windows for calibration and measurement, a multiple of 32.
+        window_px: side of the windows for calibration and comparison, a multiple of 32.
         windows: largest number of windows to calibrate on.
+
+    Returns:
+        Engines of the INT8 network and of the float32 network, both on the CPU.
 
     Raises:
         ConfigError: if the network cannot work on such windows.
         RoadsegError: if a package is missing, or the network cannot be quantised.
         OutputError: if the files cannot be written.
     """
-    cpu = pick_device("cpu", "fp32")
-    open_eager = partial(
-        open_engine,
+    exact = open_engine(
         checkpoint,
         folder,
         name="eager",
+        device=pick_device("cpu", "fp32"),
         window_px=window_px,
         batch_size=batch_size,
         windows=1,
     )
-    exact = open_eager(device=cpu)
     calibration = calibration_windows(
-        chips, window_px=window_px, batch_size=batch_size, windows=windows, seed=_SEED
+        chips, window_px=window_px, batch_size=batch_size, windows=windows
     )
     shape = (batch_size, len(checkpoint.scaling.mean), window_px, window_px)
     network = ProbabilityNetwork(checkpoint.model, checkpoint.scaling).eval()
@@ -86,19 +61,12 @@ def quantise(
         remove_int8_facts(folder)
         where.mkdir(parents=True, exist_ok=True)
         openvino.build(network, where, window_shape=shape, calibration=calibration)
-    begun = time.perf_counter()
     run = openvino.open(where, window_shape=shape)
-    opening_s = time.perf_counter() - begun
-    engine = Engine("openvino", "engine openvino (INT8, just made)", batch_size, window_px, run)
-    fast = pick_device("cpu", "auto")
-    eager = open_eager(device=fast)
-    turns = {"int8": partial(run, calibration[0]), "eager": partial(eager.run, calibration[0])}
-    found = rates(turns, windows=batch_size, rounds=_ROUNDS, device=cpu)
-    return Quantised(engine, exact, opening_s, found["int8"], found["eager"], fast.precision)
+    return Engine("openvino", "engine openvino (INT8)", batch_size, window_px, run), exact
 
 
 def calibration_windows(
-    chips: Sequence[Chip], *, window_px: int, batch_size: int, windows: int, seed: int
+    chips: Sequence[Chip], *, window_px: int, batch_size: int, windows: int
 ) -> list[Tensor]:
     """Draw windows at random from all chips, with or without roads; they are not augmented.
 
@@ -110,6 +78,6 @@ def calibration_windows(
         Batches, uint8 (window, band, row, col); the last one is filled up with the first windows.
     """
     cover = ValidationWindows(chips, window_px=window_px)
-    drawn = np.random.default_rng(seed).permutation(len(cover))[:windows]
+    drawn = np.random.default_rng(_SEED).permutation(len(cover))[:windows]
     filled = np.resize(drawn, (-(-len(drawn) // batch_size), batch_size))
     return [torch.stack([cover[number][0] for number in batch]) for batch in filled.tolist()]

@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -27,37 +26,22 @@ _BATCHES_AHEAD = 2  # Batches that are read and wait for the network.
 
 
 class _Item(NamedTuple):
-    """A window that was read.
+    """A window that was read."""
 
-    Attributes:
-        row: number of its row of windows.
-        col: number of its column of windows.
-        image: scaled bands, shape (band, row, col).
-        known: whether each pixel has data, shape (row, col).
-    """
-
-    row: int
-    col: int
-    image: Bytes
-    known: Bools
+    row: int  # Number of its row of windows.
+    col: int  # Number of its column of windows.
+    image: Bytes  # Scaled bands, shape (band, row, col).
+    known: Bools  # Whether each pixel has data, shape (row, col).
 
 
 class _Part(NamedTuple):
-    """Finished pixels of a scene, on the device of the engine.
+    """Finished pixels of a scene, on the device of the engine."""
 
-    Attributes:
-        row: first row.
-        col: first column.
-        values: probabilities in bytes, shape (row, col, class).
-        known: whether each pixel has data, shape (row, col).
-        sound: whether all outputs of the network so far are probabilities, a scalar; None if the
-            network has not run yet.
-    """
-
-    row: int
+    row: int  # The first one.
     col: int
-    values: Tensor
-    known: Bools
+    values: Tensor  # Probabilities in bytes, shape (row, col, class).
+    known: Bools  # Whether each pixel has data, shape (row, col).
+    # Whether all outputs of the network so far are probabilities; None before it has run.
     sound: Tensor | None = None
 
 
@@ -101,19 +85,18 @@ def predict_parts(
     wanted = ((height, rows), (width, cols))
     scene = _Scene(engine.window_px, overlap_px, classes=classes, wanted=wanted)
     launched: list[_Part] = []
-    whole = partial(_read_whole, reader, height, width)
-    with closing(_predict(engine, whole, scene)) as batches:
+
+    def read(window: Window) -> tuple[Bytes, Bools]:
+        """Read a window that may reach beyond the scene."""
+        size = min(window.height, height - window.row), min(window.width, width - window.col)
+        bands, valid = reader(Window(window.row, window.col, *size))
+        return mirrored(bands, valid, height=window.height, width=window.width)
+
+    with closing(_predict(engine, read, scene)) as batches:
         for parts in batches:
             yield from map(_fetched, launched)  # The device works on the next batch meanwhile.
             launched = parts
     yield from map(_fetched, launched)
-
-
-def _read_whole(reader: Reader, height: int, width: int, window: Window) -> tuple[Bytes, Bools]:
-    """Read a window that may reach beyond the scene."""
-    rows, cols = min(window.height, height - window.row), min(window.width, width - window.col)
-    bands, valid = reader(Window(window.row, window.col, rows, cols))
-    return mirrored(bands, valid, height=window.height, width=window.width)
 
 
 def whole_of(parts: Iterable[Rows], *, classes: int, height: int, width: int) -> Bytes:

@@ -24,7 +24,6 @@ STORED_AS = "stored_as"  # Fact of files whose numbers have another type than in
 Facts = dict[str, Any]
 
 _FARTHEST = 4  # Times as small or large that pixels may be seen.
-_LAST = "last"  # Name of the file from which a training resumes.
 _ADVICE = "restore the file that `roadseg train` wrote, or retrain"
 
 _Name = Annotated[str, Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\z")]
@@ -196,22 +195,25 @@ def mean_threshold(thresholds: Iterable[float | None]) -> float | None:
     return round(statistics.fmean(known), 4) if known == measured else None
 
 
-def read_weights_facts(path: Path) -> Facts:
-    """Read the facts of a checkpoint without its tensors.
+def checkpoint_path(folder: Path, which: str) -> Path:
+    """Return the file of a checkpoint, "best" or "last"."""
+    return folder / f"{which}.safetensors"
+
+
+def read_checkpoint_facts(folder: Path, which: str) -> Facts:
+    """Read the facts of a checkpoint, "best" or "last", without its tensors.
 
     Unknown keys are kept unchecked, because a newer version may have added them. A version that
     changes the meaning of a key writes another format.
-
-    Args:
-        path: best.safetensors or last.safetensors of a training.
 
     Raises:
         CheckpointError: if the file is missing, damaged, not written by roadseg, or its facts are
             impossible.
     """
+    path = checkpoint_path(folder, which)
     if not path.is_file():
         # A run folder holds those of its folds.
-        of_folds = sorted(path.parent.glob(f"checkpoints/*/{path.name}"))
+        of_folds = sorted(folder.glob(f"checkpoints/*/{path.name}"))
         advice = "run `roadseg train` first, or use another folder"
         if of_folds:
             advice = f"did you mean {of_folds[0].parent}?"
@@ -231,7 +233,7 @@ def read_weights_facts(path: Path) -> Facts:
             f"{path}: found {what}, expected format {FORMAT}; use a file that `roadseg train` wrote"
         )
     try:
-        check(facts, _Last if path.stem == _LAST else _Best)
+        check(facts, _Last if which == "last" else _Best)
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}; {_ADVICE}") from error
     return facts

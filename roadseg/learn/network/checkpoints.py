@@ -18,14 +18,14 @@ from roadseg.learn.network.checkpoint_facts import (
     MODEL,
     STORED_AS,
     Facts,
-    read_weights_facts,
+    checkpoint_path,
+    read_checkpoint_facts,
     speed_bins_of,
 )
 from roadseg.learn.network.models import (
     WITH_CHANNELS,
     NetworkSpec,
     build_model,
-    knows_encoder,
     last_layer,
     model_to_fill,
 )
@@ -64,11 +64,6 @@ class Checkpoint:
         return speed_bins_of(self.facts)
 
 
-def checkpoint_path(folder: Path, which: str) -> Path:
-    """Return the file of a checkpoint, "best" or "last"."""
-    return folder / f"{which}.safetensors"
-
-
 def save_checkpoint(folder: Path, which: str, tensors: Tensors, facts: Mapping[str, Any]) -> None:
     """Write a checkpoint so that a reader finds the old or the new one, never a part.
 
@@ -91,18 +86,6 @@ def save_checkpoint(folder: Path, which: str, tensors: Tensors, facts: Mapping[s
             raise OSError(str(error)) from error  # which `atomic_write` reports with the final name
 
 
-def write_facts_beside(folder: Path) -> None:
-    """Write best.json again, from best.safetensors, if it is missing.
-
-    Raises:
-        CheckpointError: if best.safetensors cannot be read.
-        OutputError: if best.json cannot be written.
-    """
-    path = folder / "best.json"
-    if not path.exists():
-        write_json(path, read_checkpoint_facts(folder, "best"))
-
-
 def named(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
     """Put a prefix before the names of tensors."""
     return {prefix + name: tensor for name, tensor in tensors.items()}
@@ -116,20 +99,17 @@ def load_checkpoint(folder: Path) -> Checkpoint:
             and weights do not fit together.
     """
     path, facts = checkpoint_path(folder, "best"), read_checkpoint_facts(folder, "best")
-    model = _build(path, facts)
+    try:
+        model = model_to_fill(NetworkSpec.from_facts(facts))
+    except ConfigError as error:
+        raise CheckpointError(
+            f"{path}: its network cannot be built ({error}); restore the file that `roadseg "
+            "train` wrote, or install the version of timm that has its encoder"
+        ) from error
     weights = read_tensors(folder, "best")
     _check_fits(path, weights, named(MODEL, model.state_dict()))
     _fill(model, {name.removeprefix(MODEL): value for name, value in weights.items()})
     return Checkpoint(model.eval(), facts)
-
-
-def read_checkpoint_facts(folder: Path, which: str) -> Facts:
-    """Read the facts of a checkpoint without its tensors.
-
-    Raises:
-        CheckpointError: see `checkpoint_facts.read_weights_facts`.
-    """
-    return read_weights_facts(checkpoint_path(folder, which))
 
 
 def init_from(
@@ -158,9 +138,19 @@ def init_from(
     saved = read_tensors(folder, "best", MODEL)
     same_bins = (facts["bin_edges"], facts["bin_unit"]) == (list(bins.edges), bins.unit)
     model = model_to_fill(spec) if same_bins else build_model(spec)
-    _check_fits(folder, saved, _saved_as(model, facts["classes"]))
-    weights = saved if same_bins else saved | _any_road_alone(model, saved)
-    _fill(model, weights)
+    ours = model.state_dict()
+    own = {id(value) for value in last_layer(model).parameters()}
+    last = {name for name, value in model.named_parameters() if id(value) in own}
+    as_saved = {
+        name: ours[name].new_empty((facts["classes"], *ours[name].shape[1:])) for name in last
+    }
+    _check_fits(folder, saved, ours | as_saved)
+    if not same_bins:
+        for name in last:  # Only their last logit, any road, is the same.
+            mixed = ours[name].clone()
+            mixed[-1] = saved[name][-1]
+            saved[name] = mixed
+    _fill(model, saved)
     taken = f"loaded {len(saved)} tensors"
     if not same_bins:
         taken += (
@@ -168,21 +158,6 @@ def init_from(
             f"loaded, and the {spec.classes - 1} channels of speed bins start from random values"
         )
     return model, taken
-
-
-def misfit(tensors: Tensors, wanted: Tensors) -> str:
-    """Return the first reason why tensors do not fit a network; empty if they do.
-
-    Args:
-        wanted: tensors of the network, by name.
-    """
-    if odd := sorted(tensors.keys() ^ wanted.keys()):
-        relation = "found" if odd[0] in tensors else "found no"
-        return one_line(f"{relation} {first([f'{name:.100}' for name in odd], 1)}")
-    for name, value in wanted.items():
-        if problem := _fault(tensors[name], value):
-            return f"{name}: {problem}"
-    return ""
 
 
 def is_sound(tensor: Tensor) -> bool:
@@ -216,22 +191,6 @@ def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor
     return {name: t.float() if t.dtype == torch.float16 else t for name, t in tensors.items()}
 
 
-def _build(path: Path, facts: Facts) -> nn.Module:
-    """Build the network that the facts describe; its weights have to be assigned."""
-    if not knows_encoder(facts["encoder"]):
-        raise CheckpointError(
-            f"{path}: encoder {facts['encoder']!r} is not installed; restore the file that "
-            "`roadseg train` wrote, or install the version of timm that contains this encoder"
-        )
-    try:
-        return model_to_fill(NetworkSpec.from_facts(facts))
-    except ConfigError as error:
-        raise CheckpointError(
-            f"{path}: its network cannot be built ({error}); restore the file that `roadseg "
-            "train` wrote, or retrain"
-        ) from error
-
-
 def _fill(model: nn.Module, weights: Tensors) -> None:
     # Copies, because what lies somewhere in a file makes kernels round differently.
     values = {name: value.clone() for name, value in weights.items()}
@@ -239,7 +198,14 @@ def _fill(model: nn.Module, weights: Tensors) -> None:
 
 
 def _check_fits(path: Path, weights: Tensors, wanted: Tensors) -> None:
-    if problem := misfit(weights, wanted):
+    """Refuse weights that are not those of a network."""
+    if odd := sorted(weights.keys() ^ wanted.keys()):
+        relation = "found" if odd[0] in weights else "found no"
+        problem = one_line(f"{relation} {first([f'{name:.100}' for name in odd], 1)}")
+    else:
+        faults = ((name, _fault(weights[name], value)) for name, value in wanted.items())
+        problem = next((f"{name}: {fault}" for name, fault in faults if fault), "")
+    if problem:
         raise CheckpointError(
             f"{path}: its weights do not match its metadata ({problem}); restore it, or retrain"
         )
@@ -251,26 +217,6 @@ def _fault(tensor: Tensor, wanted: Tensor) -> str:
     if tensor.dtype != wanted.dtype:
         return f"{tensor.dtype} instead of {wanted.dtype}".replace("torch.", "")
     return "" if is_sound(tensor) else "values that are NaN, infinite or extremely large"
-
-
-def _saved_as(model: nn.Module, classes: int) -> Tensors:
-    """Return tensors with the shapes of a model, but with another number of logits."""
-    own = {id(value) for value in last_layer(model).parameters()}
-    return {
-        name: value.new_empty((classes, *value.shape[1:])) if id(value) in own else value
-        for name, value in model.state_dict(keep_vars=True).items()
-    }
-
-
-def _any_road_alone(model: nn.Module, saved: Tensors) -> dict[str, Tensor]:
-    """Return the tensors of the last layer of a model, with saved weights for its last logit."""
-    own = {id(value) for value in last_layer(model).parameters()}
-    mixed = {
-        name: value.detach().clone() for name, value in model.named_parameters() if id(value) in own
-    }
-    for name, value in mixed.items():
-        value[-1] = saved[name][-1]
-    return mixed
 
 
 def _check_agrees(facts: Facts, path: Path, wanted: NetworkSpec, *, setting: str) -> None:

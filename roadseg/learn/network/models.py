@@ -155,11 +155,6 @@ def model_to_fill(spec: NetworkSpec) -> nn.Module:
     return build_model(spec)
 
 
-def untrained_model(options: TrainOptions, *, bands: int, bins: int) -> nn.Module:
-    """Return the network of a training with random weights, for some bands and speed bins."""
-    return build_model(NetworkSpec.for_training(options, bands=bands, bins=bins))
-
-
 def check_names(architecture: str, encoder: str) -> None:
     """Refuse an architecture or an encoder that is not installed here.
 

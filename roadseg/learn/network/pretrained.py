@@ -18,9 +18,11 @@ from roadseg.errors import CheckpointError, RoadsegError
 from roadseg.learn.network.checkpoints import Tensors, init_from, is_sound
 from roadseg.learn.network.installed_weights import NAME as STARTER
 from roadseg.learn.network.installed_weights import (
-    PACKAGES,
+    PACKAGE,
+    PACKAGED,
     is_like_starter,
     names_file,
+    packaged_weights,
     starter_folder,
 )
 from roadseg.learn.network.models import NetworkSpec, build_model
@@ -68,14 +70,13 @@ def build_pretrained(spec: NetworkSpec, encoder_weights: str | None) -> tuple[nn
         model, path = build_model(spec), with_home(encoder_weights)
         load_encoder(cast("nn.Module", model.encoder), path, name=spec.encoder)
         return model, encoder_weights
-    package = PACKAGES.get(spec.encoder)
-    file = package.find() if package and encoder_weights in (AUTO, _IMAGENET) else None
-    if package and file:
+    file = packaged_weights(spec.encoder) if encoder_weights in (AUTO, _IMAGENET) else None
+    if file:
         model = build_model(spec)
         encoder = cast("nn.Module", model.encoder)
         tensors = _named_by_order(_read_weights(file), encoder)
         _take_over(encoder, file, tensors, name=spec.encoder)
-        return model, f"{_IMAGENET}, from the package {package.package}"
+        return model, f"{_IMAGENET}, from the package {PACKAGE}"
     if encoder_weights != AUTO:
         return build_model(spec, encoder_weights), encoder_weights
     try:
@@ -130,8 +131,8 @@ def log_first_weights(options: TrainOptions, origin: str) -> None:
         _log.warning(
             "the ImageNet weights of %s are not on this machine, and the download failed: the "
             "encoder starts from random weights, which needs several times as many epochs; "
-            "weights can be installed with pip for %s",
-            *(options.encoder, ", ".join(PACKAGES)),
+            "those of %s come with roadseg",
+            *(options.encoder, PACKAGED),
         )
 
 
@@ -162,7 +163,7 @@ def load_encoder(encoder: nn.Module, path: Path, *, name: str) -> None:
 def _named_by_order(tensors: Tensors, encoder: nn.Module) -> dict[str, Tensor]:
     """Return tensors with the names that they have in an encoder.
 
-    The packages name their tensors differently from timm, but have them in the same order. Tensors
+    The package names its tensors differently from timm, but has them in the same order. Tensors
     after the last one of the encoder are its head for classification. Shapes are checked by
     `_take_over`.
     """

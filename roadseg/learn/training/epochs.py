@@ -18,9 +18,9 @@ from roadseg.learn.network.checkpoint_facts import MODEL, Facts
 from roadseg.learn.network.checkpoints import named, save_checkpoint
 from roadseg.learn.training.history import Row, best_row, has_ended, seconds_of, write_metrics
 from roadseg.learn.training.samples import HeldOutBatches, TrainingBatches
+from roadseg.learn.training.timetable import TrainingClock
 from roadseg.learn.training.trainer import Batch, Trainer, learning_rate
-from roadseg.learn.training.training_clock import TrainingClock
-from roadseg.learn.training.validation import Scores, thresholds_in, validate
+from roadseg.learn.training.validation import thresholds_in, validate
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import versions
 
@@ -107,13 +107,13 @@ class Epochs:
         trained_s = stepped_s - begun_s
         losses = float(self.trainer.parallel.sum(self.loss)) / self.trainer.parallel.size
         held_out = self.validation_batches
-        scores = None if held_out is None else self._validate(held_out)
+        columns = {} if held_out is None else self._validate(held_out)
         clock.read()
         windows = (self.step - before) * self.trainer.options.batch_size
         row = {
             "epoch": number,
             "train_loss": _finite(losses) / self.step,
-            **_columns(scores),
+            **columns,
             "learning_rate": rate,
             "seconds": round(clock.now_s - seconds_of(history), 3),
             "windows_per_s": round(windows / trained_s, 3) if trained_s else 0.0,
@@ -121,7 +121,7 @@ class Epochs:
         history.append(row)
         self.before, self.step = self.taken, 0
         self.loss.zero_()
-        self._keep(row, scores)
+        self._keep(row, columns)
         clock.read()  # All processes wait for the first one here.
         clock.check_s = clock.now_s - stepped_s
         shown.reach(self._done())
@@ -155,23 +155,21 @@ class Epochs:
         is_complete = self.clock.used is None and self.step == self.batches.steps
         return is_complete or self.clock.epoch_is_over
 
-    def _validate(self, held_out: HeldOutBatches) -> Scores:
+    def _validate(self, held_out: HeldOutBatches) -> Row:
         def after_batch() -> None:
             if self.trainer.parallel.any(self.stop.requested):
                 raise _AskedToStopError
 
-        scores = validate(
-            self.trainer,
-            counted(held_out, "validate", total=len(held_out), unit="batches"),
-            after_batch=after_batch,
-            sets=held_out.sets,
-            set_numbers=held_out.set_numbers,
-        )
+        scores = validate(self.trainer, held_out, after_batch=after_batch)
         _finite(scores.loss)
-        return scores
+        return scores.columns()
 
-    def _keep(self, row: Row, scores: Scores | None) -> None:
-        """Save a finished epoch; `last` comes last, so that it implies all other files."""
+    def _keep(self, row: Row, columns: Row) -> None:
+        """Save a finished epoch; `last` comes last, so that it implies all other files.
+
+        Args:
+            columns: those of the validation; none if nothing is held out.
+        """
         if not self.trainer.parallel.first:
             return
         history, folder = self.clock.history, self.folder
@@ -180,11 +178,11 @@ class Epochs:
         self.after_epoch(history)
         if best is row:
             weights = named(MODEL, self.trainer.model.state_dict())
-            save_checkpoint(folder, "best", weights, self._facts() | {"score": _columns(scores)})
+            save_checkpoint(folder, "best", weights, self._facts() | {"score": columns})
         self._save_last()
         held_out = ""
-        if scores is not None:
-            held_out = f"validation loss {scores.loss:.4f}, IoU {scores.roads.iou:.3f}, "
+        if columns:
+            held_out = "validation loss {val_loss:.4f}, IoU {val_iou:.3f}, ".format_map(columns)
         _log.info(
             "epoch %d of %d: training loss %.4f, %s%.1f windows/s",
             *(len(history), self.trainer.options.epochs, row["train_loss"], held_out),
@@ -226,11 +224,6 @@ class Epochs:
         history = self.clock.history
         thresholds = thresholds_in(history[-1]) if history else {}
         return {**self.settings, "epoch": len(history), **thresholds, "versions": versions()}
-
-
-def _columns(scores: Scores | None) -> Row:
-    """Return the columns of the validation; an empty row if nothing is held out."""
-    return {} if scores is None else scores.columns()
 
 
 def seed_step(seed: int, number: int, rank: int) -> None:

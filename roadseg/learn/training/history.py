@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from roadseg.errors import ConfigError
-from roadseg.learn.network.checkpoint_facts import Facts
-from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
+from roadseg.learn.network.checkpoint_facts import Facts, checkpoint_path, read_checkpoint_facts
 from roadseg.learn.options import TrainOptions
 from roadseg.system.files import atomic_write
 from roadseg.system.fingerprints import GONE

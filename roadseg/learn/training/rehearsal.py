@@ -1,11 +1,10 @@
 """Rehearsal: measure the speed of a training on this machine by some of its steps."""
 
 import itertools
-import math
 import statistics
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,32 +14,14 @@ from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.pretrained import new_network
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.samples import TrainingWindows
+from roadseg.learn.training.timetable import Pace
 from roadseg.learn.training.train import TrainingJob, accelerators
 from roadseg.learn.training.trainer import Batch, Trainer
 
-START_S = 3.0  # Seconds before the first step: loading weights, starting worker processes.
-KEEPING_S = 1.5  # Seconds for writing checkpoint, table and curves of an epoch.
 _LARGEST_PX = 2**18  # Pixels of a batch; in larger batches the time per window is about the same.
 _WARM, _WARM_S = 5, 3.0  # Most warm-up batches, and seconds after which fewer are enough.
 _MEASURED, _MEASURED_S = 8, 6.0  # Most timed batches, and seconds after which fewer are enough.
 _SHARE = 0.01  # Largest share of a training that is rehearsed, besides two batches.
-
-
-@dataclass(frozen=True)
-class Pace:
-    """Seconds per window of a training by all its processes together.
-
-    Attributes:
-        window_s: seconds of a training step per window.
-        held_out_s: seconds of validation per window.
-    """
-
-    window_s: float
-    held_out_s: float
-
-    def epoch_seconds(self, windows: int, held_out: int) -> float:
-        """Return the seconds of an epoch with its validation and checkpoint."""
-        return windows * self.window_s + held_out * self.held_out_s + KEEPING_S
 
 
 def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
@@ -48,11 +29,12 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
 
     Windows are read and augmented as in the training itself. Random states are restored, and
     nothing is written. A CPU measures large windows in smaller batches. At most a hundredth of the
-    steps, or of a limited time, is rehearsed, and two batches more: the clock corrects a plan that
-    is somewhat off. Compilers are not used: the first step of a compiled training takes longer
-    than this, and the others are faster.
+    time is rehearsed for each of both, and two batches more: the clock corrects a plan that is
+    somewhat off. Compilers are not used: the first step of a compiled training takes longer than
+    this, and the others are faster.
 
     Args:
+        job: a training whose time is limited.
         parallel: the processes that train together; all of them call this.
 
     Raises:
@@ -65,8 +47,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
     batches, held_out = replace(job, options=options).batches(parallel, workers)
     checks = itertools.repeat(held_out) if held_out is not None else ()
     scaling, device = job.training[0].scaling, replace(job.device, compiler=None)
-    limit_s = options.limit_s or math.inf
-    total = math.inf if options.minutes else options.epochs * len(windows) / options.batch_size
+    most_s = _SHARE * (options.limit_s or 0.0)
     with torch.random.fork_rng(accelerators(device)):
         network, _ = new_network(job.options, bands=len(scaling.mean), bins=job.bins)
         trainer = Trainer(network, job.options, scaling=scaling, device=device, parallel=parallel)
@@ -79,11 +60,9 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
             trainer.evaluate(batch)
             device.synchronize()
 
-        step_s = _seconds_of_one(learn, batches.after(0), parallel, total=total, limit_s=limit_s)
-        total = min(total, limit_s / step_s)
-        check_s = _seconds_of_one(
-            check, itertools.chain.from_iterable(checks), parallel, total=total
-        )
+        step_s = _seconds_of_one(learn, batches.after(0), parallel, most_s=most_s)
+        every = itertools.chain.from_iterable(checks)
+        check_s = _seconds_of_one(check, every, parallel, most_s=most_s)
     # The mean over all processes, which have to make the same plan.
     times = parallel.sum(torch.tensor([step_s, check_s], dtype=torch.float64)) / parallel.size
     window_s, held_out_s = (times / options.batch_size).tolist()
@@ -104,28 +83,21 @@ def _small(options: TrainOptions, windows: int, *, processes: int, device: Devic
 
 
 def _seconds_of_one(
-    work: Callable[[Any], None],
-    batches: Iterable[Any],
-    parallel: Parallel,
-    *,
-    total: float = math.inf,
-    limit_s: float = math.inf,
+    work: Callable[[Any], None], batches: Iterable[Any], parallel: Parallel, *, most_s: float
 ) -> float:
     """Measure the seconds per batch, after a warm-up that also uses up the batches read ahead.
 
-    It takes at most a share of `limit_s` and the time of a share of `total` batches, and two
-    batches more: one warm-up batch and one timed batch.
+    It takes at most `most_s`, half of it for the warm-up, and two batches more: one warm-up batch
+    and one timed batch.
     """
     left = iter(batches)
     first = list(itertools.islice(left, 1))  # Meanwhile the processes start that read windows.
     first_s = _work_for(0, work, first, parallel)
-    # Half of the share is for the warm-up, half for timed batches.
-    total_s = total * first_s if math.isfinite(total) else math.inf
-    most_s = _SHARE / 2 * min(total_s, limit_s)
-    warm_s = min(_WARM_S, most_s) - first_s
+    warm_s = min(_WARM_S, most_s / 2) - first_s
     if parallel.any(warm_s > 0):
         _work_for(warm_s, work, itertools.islice(left, _WARM - 1), parallel)
-    return _work_for(min(_MEASURED_S, most_s), work, itertools.islice(left, _MEASURED), parallel)
+    timed = itertools.islice(left, _MEASURED)
+    return _work_for(min(_MEASURED_S, most_s / 2), work, timed, parallel)
 
 
 def _work_for(

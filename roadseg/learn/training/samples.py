@@ -53,11 +53,6 @@ class Chip:
     weight: float = 1.0
 
 
-def epoch_windows(options: TrainOptions, weight: float) -> int:
-    """Return the number of windows of an epoch on chips with this sum of weights, at least 1."""
-    return max(1, round(options.windows_per_chip * weight))
-
-
 class TrainingWindows(Dataset[tuple[Tensor, Tensor]]):
     """Random windows of chips, augmented: image uint8 (band, row, col), mask uint8 (row, col).
 
@@ -72,21 +67,17 @@ class TrainingWindows(Dataset[tuple[Tensor, Tensor]]):
     """
 
     def __init__(self, chips: Sequence[Chip], options: TrainOptions) -> None:
-        """Prepare to draw windows.
-
-        Args:
-            chips: at least one; all have the same bands.
-        """
+        """Prepare to draw windows of chips, at least one, which all have the same bands."""
         self._chips = list(chips)
         self._window_px, windows_per_chip = options.window_px, options.windows_per_chip
         weights = np.array([chip.weight for chip in self._chips])
         self._total, self._ends = weights.sum(), weights.cumsum()
-        self._windows = epoch_windows(options, float(self._total))
+        self._windows = max(1, round(windows_per_chip * float(self._total)))
         # Windows of a pass, which visits all chips: an epoch, or several if these are shorter.
-        self._pass = self._windows if windows_per_chip >= 1 else max(1, round(self._total))
+        self._in_order = windows_per_chip >= 1
+        self._pass = self._windows if self._in_order else max(1, round(self._total))
         # Whether each chip has a window in every pass.
         self._reaches_all = weights.min() * self._pass >= self._total
-        self._in_order = windows_per_chip >= 1
         self._seed = options.seed
         self._augment = Augmenter(len(self._chips[0].scene.bands), options.augment)
         self._road_cells: dict[int, Ints] = {}  # By chip, filled on demand.
@@ -144,12 +135,7 @@ class ValidationWindows(Dataset[tuple[Tensor, Tensor]]):
     """
 
     def __init__(self, chips: Sequence[Chip], *, window_px: int, most: int | None = None) -> None:
-        """Cover the chips with windows.
-
-        Args:
-            chips: at least one; all have the same bands.
-            most: largest number of windows; if there are more, they are sampled evenly.
-        """
+        """Cover the chips with windows; if there are more than `most`, they are sampled evenly."""
         self._window_px = window_px
         self._bands = len(chips[0].scene.bands)
         windows = [
@@ -186,7 +172,7 @@ class ValidationWindows(Dataset[tuple[Tensor, Tensor]]):
 
 
 def epoch_batches(
-    windows: int, epoch: int, *, seed: int, batch_size: int, rank: int = 0, ranks: int = 1
+    windows: int, epoch: int, *, seed: int, batch_size: int, parallel: Parallel
 ) -> list[list[int]]:
     """Return the batches of an epoch of `TrainingWindows`, in a random order by seed and epoch.
 
@@ -197,29 +183,27 @@ def epoch_batches(
         windows: windows of an epoch, all processes together.
         epoch: number of the epoch, from 1.
         batch_size: windows of a batch, all processes together; at least one for each.
-        rank: rank of this process, from 0.
     """
     order = np.random.default_rng([seed, epoch]).permutation(windows)
     indices = (epoch * windows + order).tolist()
     numbers = range(windows // batch_size)
-    return [_share(indices, number, batch_size, rank, ranks) for number in numbers]
+    return [_share(indices, number, batch_size, parallel) for number in numbers]
 
 
-def validation_batches(
-    windows: int, *, batch_size: int, rank: int = 0, ranks: int = 1
-) -> list[list[int]]:
+def validation_batches(windows: int, *, batch_size: int, parallel: Parallel) -> list[list[int]]:
     """Return the batches of `ValidationWindows` in order, split as by `epoch_batches`.
 
     All processes get equally many; the last batch is filled up with -1, the empty window.
     """
     number = math.ceil(windows / batch_size)
     indices = [*range(windows), *[-1] * (number * batch_size - windows)]
-    return [_share(indices, batch, batch_size, rank, ranks) for batch in range(number)]
+    return [_share(indices, batch, batch_size, parallel) for batch in range(number)]
 
 
-def _share(indices: list[int], number: int, size: int, rank: int, ranks: int) -> list[int]:
+def _share(indices: list[int], number: int, size: int, parallel: Parallel) -> list[int]:
     """Return the part of batch `number` for a process; parts differ by at most one window."""
-    first, last = (size * number + size * each // ranks for each in (rank, rank + 1))
+    ranks = (parallel.rank, parallel.rank + 1)
+    first, last = (size * number + size * rank // parallel.size for rank in ranks)
     return indices[first:last]
 
 
@@ -270,8 +254,7 @@ class TrainingBatches:
                 epoch,
                 seed=self._options.seed,
                 batch_size=self._options.batch_size,
-                rank=self._parallel.rank,
-                ranks=self._parallel.size,
+                parallel=self._parallel,
             )
             yield from batches[done:]
             done = 0
@@ -301,9 +284,7 @@ class HeldOutBatches:
     ) -> None:
         """Prepare to read the share of this process."""
         windows = held_out_windows(chips, options)
-        order = validation_batches(
-            len(windows), batch_size=options.batch_size, rank=parallel.rank, ranks=parallel.size
-        )
+        order = validation_batches(len(windows), batch_size=options.batch_size, parallel=parallel)
         self.sets = list(dict.fromkeys(chip.set for chip in chips))
         self.set_numbers = [[self.sets.index(windows.set_of(i)) for i in each] for each in order]
         self._loader = load_ahead(windows, order, workers, pin_memory=pin_memory)

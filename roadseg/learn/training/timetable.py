@@ -1,17 +1,16 @@
-"""Timetable: how many epochs share the given time; forecasts."""
+"""Timetable: how many epochs share the given time, and the clock that ends each of them."""
 
 import math
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from roadseg.errors import CheckpointError, ConfigError
-from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
+from roadseg.errors import ConfigError
+from roadseg.learn.hardware.distributed import Parallel
+from roadseg.learn.network.checkpoint_facts import Facts, checkpoint_path, read_checkpoint_facts
 from roadseg.learn.options import MINUTE_S, TrainOptions
-from roadseg.learn.training.rehearsal import KEEPING_S, START_S, Pace
-from roadseg.learn.training.samples import epoch_windows
-from roadseg.system.text import about_time
+from roadseg.learn.training.history import Row, seconds_of
 
 # Options that a timetable decides; they are stored with the training and stay fixed.
 PLANNED = ("epochs", "patience", "windows_per_chip", "validation_windows", "warmup_steps")
@@ -19,6 +18,22 @@ PLANNED = ("epochs", "patience", "windows_per_chip", "validation_windows", "warm
 _VALIDATION = 0.1  # Largest share of the time for validation.
 _FEWEST_EPOCHS, _MOST_EPOCHS = 4, 10
 _WARM_UP = 0.05  # Share of the time over which the learning rate rises.
+_CHECKS = 0.25  # Largest share of the time left for validation and its files.
+_START_S = 3.0  # Seconds before the first step: loading weights, starting worker processes.
+_KEEPING_S = 1.5  # Seconds for writing checkpoint, table and curves of an epoch.
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds per window of a training by all its processes together.
+
+    Attributes:
+        window_s: seconds of a training step per window.
+        held_out_s: seconds of validation per window.
+    """
+
+    window_s: float
+    held_out_s: float
 
 
 def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: int) -> TrainOptions:
@@ -44,21 +59,21 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
         ConfigError: if there is no time for a step in each epoch.
     """
     # Rule 1: how many epochs.
-    time_s = (options.limit_s or 0.0) - START_S
+    time_s = (options.limit_s or 0.0) - _START_S
     step = options.batch_size
-    least_s = KEEPING_S + pace.held_out_s + step * pace.window_s
+    least_s = _KEEPING_S + pace.held_out_s + step * pace.window_s
     fitting = min(
-        _VALIDATION / 2 * time_s / (held_out * pace.held_out_s + KEEPING_S),
+        _VALIDATION / 2 * time_s / (held_out * pace.held_out_s + _KEEPING_S),
         (1 - _VALIDATION) * time_s / least_s,
     )
     epochs = int(min(max(fitting, _FEWEST_EPOCHS), _MOST_EPOCHS))
     # Rule 2: on how many windows each is validated.
     checked = max(1, min(held_out, int(_VALIDATION * time_s / (epochs * pace.held_out_s))))
     # Rule 3: the steps that fit into what is left.
-    left_s = time_s / epochs - KEEPING_S - checked * pace.held_out_s
+    left_s = time_s / epochs - _KEEPING_S - checked * pace.held_out_s
     steps = int(left_s / (step * pace.window_s))
     if steps < 1:
-        enough_s = START_S + epochs * least_s / (1 - _VALIDATION)
+        enough_s = _START_S + epochs * least_s / (1 - _VALIDATION)
         enough = math.ceil(enough_s / MINUTE_S)
         raise ConfigError(
             f"train.minutes: {options.minutes:g} min are too few for {epochs} epochs with one step "
@@ -84,7 +99,6 @@ def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
 
     Raises:
         ConfigError: if the training was planned for more time, or without a limit.
-        CheckpointError: if the folder contains no plan.
     """
     facts, now = read_checkpoint_facts(folder, "last"), options.minutes
     before = facts.get("minutes")
@@ -95,56 +109,78 @@ def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
         )
     if now is None:
         return options
-    planned = {key: facts.get(key) for key in PLANNED}
-    try:
-        known = TrainOptions.model_validate({**dict(options), **planned})
-    except ValidationError as error:
-        raise CheckpointError(
-            f"{checkpoint_path(folder, 'last')}: expected the plan of a training, found "
-            f"{planned!r:.100}; restore the file, or retrain with --force"
-        ) from error
-    epochs = int(known.epochs * now / (before or now))
-    return known.model_copy(update={"epochs": epochs, "patience": epochs})  # Rule 4.
+    epochs = int(facts["epochs"] * now / (before or now))
+    planned = {key: facts[key] for key in PLANNED}
+    return options.model_copy(update=planned | {"epochs": epochs, "patience": epochs})  # Rule 4.
 
 
-@dataclass(frozen=True)
-class Forecast:
-    """The forecast of a training.
+@dataclass
+class TrainingClock:
+    """The time of a training over all its sessions; all processes go by the same readings.
 
     Attributes:
-        options: options of the training, with the plan for its `minutes`.
-        epoch_s: seconds of an epoch with its validation.
+        options: options of the training; `epochs` share the time that `minutes` limits.
+        history: a row for each finished epoch, to which others add.
+        since_s: seconds that earlier sessions took since the last finished epoch.
+        check_s: seconds that the last validation took, with writing its files.
+        step_s: seconds between the last two readings.
+        tick: seconds of a clock that never goes back.
+        now_s: seconds of the training at the last reading.
     """
 
     options: TrainOptions
-    epoch_s: float
+    history: list[Row]
+    parallel: Parallel
+    since_s: float = 0.0
+    check_s: float = 0.0
+    step_s: float = 0.0
+    tick: Callable[[], float] = time.monotonic
+    now_s: float = field(init=False)
+    _zero_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Go on where the earlier sessions ended."""
+        self.now_s = seconds_of(self.history) + self.since_s
+        self._zero_s = self.tick() - self.now_s
+
+    def read(self, *, stop: bool = False) -> bool:
+        """Read the clock, in all processes together; return whether any of them has to stop."""
+        before_s = self.now_s
+        stops, self.now_s = self.parallel.largest(stop, self.tick() - self._zero_s)
+        self.step_s = self.now_s - before_s
+        return bool(stops)
+
+    def state(self) -> Facts:
+        """Return what the next session needs, by the clock of this process now."""
+        since_s = self.tick() - self._zero_s - seconds_of(self.history)
+        # Below 0 if the seconds in the history were rounded up.
+        return {"seconds": max(0.0, since_s), "check_s": self.check_s, "step_s": self.step_s}
 
     @property
-    def seconds(self) -> float:
-        """Seconds of the training: its time limit, or else at most all its epochs."""
-        limit_s, epochs = self.options.limit_s, self.options.epochs
-        return START_S + epochs * self.epoch_s if limit_s is None else limit_s
+    def used(self) -> float | None:
+        """The share of the time that is used, from 0 to about 1; None without a limit."""
+        limit_s = self.options.limit_s
+        return None if limit_s is None else self.now_s / limit_s
 
     @property
-    def epochs_text(self) -> str:
-        """How many epochs there are at most, and how long each takes."""
-        limit_s, epochs = self.options.limit_s, self.options.epochs
-        each_s = self.epoch_s if limit_s is None else limit_s / epochs
-        return f"{epochs} epochs of {about_time(each_s)}"
+    def epoch_is_over(self) -> bool:
+        """Whether another step would exceed the time of the epoch; never without a limit.
 
+        The epochs that are left share the time that is left, and each needs time for its
+        validation. So a training that was slow for a while has fewer steps, but as many epochs,
+        unless validation would take more than a quarter of that time.
+        """
+        if self.options.limit_s is None:
+            return False
+        begun_s = seconds_of(self.history)
+        left_s, epochs = self.options.limit_s - begun_s, self.options.epochs - len(self.history)
+        if self.check_s:
+            epochs = min(epochs, int(_CHECKS * left_s / self.check_s))
+        share_s = left_s / max(1, epochs)
+        return self.now_s + self.step_s > begun_s + share_s - self.check_s
 
-def forecast(options: TrainOptions, pace: Pace, *, weight: float, held_out: int) -> Forecast:
-    """Forecast a training at a pace; plan it if its time is limited.
-
-    Args:
-        weight: sum of the weights of all training chips.
-        held_out: number of windows that cover the held-out chips; 0 if none are held out, so that
-            the options are planned already.
-
-    Raises:
-        ConfigError: if there is no time for a step in each epoch.
-    """
-    if options.minutes is not None and held_out:
-        options = fit_minutes(options, pace, weight=weight, held_out=held_out)
-    checked = min(options.validation_windows or held_out, held_out)
-    return Forecast(options, pace.epoch_seconds(epoch_windows(options, weight), checked))
+    @property
+    def is_over(self) -> bool:
+        """Whether the time left is too short to validate once more; never without a limit."""
+        limit_s = self.options.limit_s
+        return limit_s is not None and self.now_s + self.check_s >= limit_s

@@ -12,23 +12,21 @@ from typing import Any
 
 import torch
 
-from roadseg.errors import DataError
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.hardware.interrupts import postponed
 from roadseg.learn.hardware.launchers import is_bound
 from roadseg.learn.network.checkpoint_facts import Facts
-from roadseg.learn.network.checkpoints import read_tensors, write_facts_beside
+from roadseg.learn.network.checkpoints import read_tensors
 from roadseg.learn.network.installed_weights import first_weights
-from roadseg.learn.network.models import untrained_model
+from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.network.pretrained import log_first_weights, new_network
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import LOSS, Epochs, seed_step
 from roadseg.learn.training.history import Row, has_ended, read_last
 from roadseg.learn.training.samples import Chip, HeldOutBatches, TrainingBatches
+from roadseg.learn.training.timetable import TrainingClock
 from roadseg.learn.training.trainer import Trainer
-from roadseg.learn.training.training_clock import TrainingClock
-from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import remove_partial
 from roadseg.system.machine import read_machine
@@ -45,6 +43,7 @@ class TrainingJob:
     """Everything that determines the final weights of a training.
 
     Attributes:
+        training: chips to learn, of one scaling.
         validation: held-out chips; without any, all epochs are trained without validation.
         facts: JSON values to add to the checkpoint (bands, GSD, ...).
     """
@@ -86,15 +85,10 @@ class TrainingJob:
 
     @cached_property
     def settings(self) -> Facts:
-        """Settings that must stay the same when `train` resumes.
-
-        Raises:
-            ConfigError: if the settings cannot be combined.
-            DataError: if the chips have different scalings.
-        """
+        """Settings that must stay the same when `train` resumes."""
         options = self.options
         set_weights = {chip.set: chip.weight for chip in self.training if chip.set}
-        scaling = _shared_scaling([*self.training, *self.validation])
+        scaling = self.training[0].scaling
         return {
             **self.facts,
             **fixed_options(options),
@@ -170,8 +164,6 @@ def train(
 
     if last and has_ended(last["history"], options):
         begin()
-        if parallel.first:
-            write_facts_beside(folder)
         return list(last["history"])
     batches, held_out = job.batches(parallel, workers)
     before = last or {}
@@ -230,12 +222,16 @@ def _trainer(
         model, origin = new_network(options, bands=bands, bins=job.bins)
         log_first_weights(options, origin)
     else:
-        model = untrained_model(options, bands=bands, bins=job.bins.count)
+        model = build_model(NetworkSpec.for_training(options, bands=bands, bins=job.bins.count))
         origin = last["began_with"]
-    scaling = _shared_scaling(job.training)
     state = None if last is None else (read_tensors(folder, "last"), last)
     trainer = Trainer(
-        model, options, scaling=scaling, device=job.device, parallel=parallel, state=state
+        model,
+        options,
+        scaling=job.training[0].scaling,
+        device=job.device,
+        parallel=parallel,
+        state=state,
     )
     return trainer, origin
 
@@ -243,17 +239,6 @@ def _trainer(
 def accelerators(device: Device) -> list[int]:
     """Return the devices whose random generators have to be restored after a training."""
     return [torch.cuda.current_device()] if device.type == "cuda" else []
-
-
-def _shared_scaling(chips: Sequence[Chip]) -> Scaling:
-    first = chips[0]
-    for chip in chips:
-        if chip.scaling != first.scaling:
-            raise DataError(
-                f"{chip.scene.path} has a different scaling from {first.scene.path}, expected "
-                "the same for all"
-            )
-    return first.scaling
 
 
 def _digest(chips: Sequence[Chip]) -> str:

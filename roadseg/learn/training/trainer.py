@@ -66,7 +66,11 @@ class Trainer:
         self.device, self.parallel, self._scaler = device, parallel, device.scaler()
         optimizer = build_optimizer(model.parameters(), rate=options.learning_rate, device=device)
         if state is not None:
-            _load_state(state, model, optimizer, self._scaler)
+            tensors, values = state
+            model.load_state_dict(_named_under(MODEL, tensors))
+            moments = _named_under(_OPTIMIZER, tensors)
+            _load_optimizer(moments, values["optimizer_state"]["values"], optimizer)
+            self._scaler.load_state_dict(values["scaler_state"])
         self.model, self._optimizer = device.for_training(model, optimizer)
         normalise = Normalise(scaling)
         network = device.to(nn.Sequential(normalise, self.model))
@@ -128,18 +132,6 @@ class Trainer:
         with self.device.autocast():
             logits = network(self.device.to(images)).float()
         return logits, self.device.to(masks)
-
-
-def _load_state(
-    state: State, model: nn.Module, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler
-) -> None:
-    """Load the state of a trainer into its model, optimizer and scaler."""
-    tensors, values = state
-    model.load_state_dict(_named_under(MODEL, tensors))
-    _load_optimizer(
-        _named_under(_OPTIMIZER, tensors), values["optimizer_state"]["values"], optimizer
-    )
-    scaler.load_state_dict(values["scaler_state"])
 
 
 def _load_optimizer(

@@ -1,7 +1,6 @@
 """Validation: loss, IoU, F1 and threshold of a network on held-out windows."""
 
-import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -10,10 +9,12 @@ from torch import Tensor
 from roadseg.errors import DataError
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.losses import loss_of
-from roadseg.learn.training.trainer import Batch, Trainer
+from roadseg.learn.training.samples import HeldOutBatches
+from roadseg.learn.training.trainer import Trainer
 from roadseg.raster.windows import CERTAIN
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
-from roadseg.roads.metrics.pixels import LEVELS, Counts, Histogram
+from roadseg.roads.metrics.pixels import LEVELS, Histogram
+from roadseg.system.progress import counted
 
 IOU_OF = "val_iou_"  # Prefix of the column of a set in the table of epochs.
 THRESHOLD = "threshold"  # Column of the best threshold; the name of a set may follow.
@@ -34,14 +35,10 @@ class Scores:
     pixels: Histogram
     by_set: Mapping[str, Histogram] = field(default_factory=dict)
 
-    @property
-    def roads(self) -> Counts:
-        """True and false positives and false negatives of any road at probability 0.5."""
-        return self.pixels.at(_EVEN)
-
     def columns(self) -> dict[str, float]:
         """Return the columns of the table of epochs."""
-        columns = {"val_loss": self.loss, "val_iou": self.roads.iou, "val_f1": self.roads.f1}
+        roads = self.pixels.at(_EVEN)
+        columns = {"val_loss": self.loss, "val_iou": roads.iou, "val_f1": roads.f1}
         columns |= {f"{IOU_OF}{name}": side.at(_EVEN).iou for name, side in self.by_set.items()}
         threshold = self.pixels.best_threshold
         columns |= {"val_best_iou": self.pixels.at(threshold).iou, THRESHOLD: threshold}
@@ -64,25 +61,16 @@ def thresholds_in(columns: Mapping[str, float]) -> Facts:
 
 
 def validate(
-    trainer: Trainer,
-    batches: Iterable[Batch],
-    *,
-    after_batch: Callable[[], None],
-    sets: Sequence[str] = ("",),
-    set_numbers: Iterable[Sequence[int]] = itertools.repeat((0,)),
+    trainer: Trainer, held_out: HeldOutBatches, *, after_batch: Callable[[], None]
 ) -> Scores:
     """Measure the model of a trainer on all valid pixels of all processes.
-
-    Args:
-        batches: all of one size; pixels of empty windows are ignored in the masks.
-        sets: names of the sets of scenes; a single empty name without sets.
-        set_numbers: for every batch, the index into `sets` of each window.
 
     Raises:
         DataError: if no pixel is valid.
     """
-    sums, counts = torch.zeros(()), torch.zeros((len(sets), 2, LEVELS), dtype=torch.int64)
-    for batch, numbers in zip(batches, set_numbers, strict=False):
+    batches = counted(held_out, "validate", total=len(held_out), unit="batches")
+    sums, counts = torch.zeros(()), torch.zeros((len(held_out.sets), 2, LEVELS), dtype=torch.int64)
+    for batch, numbers in zip(batches, held_out.set_numbers, strict=True):
         logits, batch_sums = trainer.evaluate(batch)
         sums = sums.to(logits.device) + batch_sums
         window_counts = count(logits, batch[1].to(logits.device))
@@ -96,7 +84,7 @@ def validate(
     every = Histogram(*pixels.sum(axis=0))
     by_set = {
         name: Histogram(*sides)
-        for name, sides in zip(sets, pixels, strict=True)
+        for name, sides in zip(held_out.sets, pixels, strict=True)
         if name and sides[1].any()  # A set without roads has no best threshold.
     }
     return Scores(loss, every, by_set)

@@ -200,7 +200,7 @@ def test_a_terminated_prediction_goes_on_and_ends_as_one_left_alone(
     assert [path.name[0] for path in (tmp_path / "out").iterdir()] == ["."]
     code, _, errors = start_command(words_of(image, quiet=False), tmp_path).end()
     assert code == 0, errors
-    assert float(re.search(r"([\d.]+) megapixels", errors)[1]) < 0.3
+    assert float(re.search(r"to predict: 1 scene, ([\d.]+) km2", errors)[1]) < 0.3  # Of 0.4.
     ends = [pixels_of(tmp_path / folder / "long.tif") for folder in ("straight", "out")]
     assert np.array_equal(*ends)
 

@@ -102,7 +102,6 @@ LOST = {  # what is deleted, and which stages run again; of these the report sho
     "run/folds.json": {"split"},
     "run/folds.gpkg": {"split"},
     "run/checkpoints/fold-0/best.safetensors": {"train"},
-    "run/checkpoints/fold-0/best.json": {"train"},
     "run/probabilities": {"predict"},
     "run/graphs/{scene}.gpkg": {"graph"},
     "run/graphs/{scene}.graphml": {"graph"},
@@ -113,7 +112,7 @@ LOST = {  # what is deleted, and which stages run again; of these the report sho
 }
 MADE_AGAIN = [
     *("run/masks/city_1.tif", "run/quality", "run/folds.gpkg", "run/probabilities"),
-    *("run/checkpoints/fold-0/best.json", "run/graphs", "run/evaluation.csv", "run/report.html"),
+    *("run/graphs", "run/evaluation.csv", "run/report.html"),
 ]
 
 

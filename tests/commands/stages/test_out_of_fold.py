@@ -12,7 +12,7 @@ from roadseg.commands.stages import evaluate, graph, out_of_fold, pipeline, pred
 from roadseg.config import load_config
 from roadseg.dataset.chips import read_chips
 from roadseg.errors import DataError
-from roadseg.learn.network.checkpoints import checkpoint_path
+from roadseg.learn.network.checkpoint_facts import checkpoint_path
 from roadseg.roads.masks.mask_files import read_mask, read_raster_key
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system.stage_records import read_record

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from roadseg.commands.stages import predict
 from roadseg.errors import CheckpointError, ConfigError, DataError, MissingInputError, OutputError
 from roadseg.learn.hardware.cpu import share_cores
-from roadseg.learn.inference import jobs, tasks
+from roadseg.learn.inference import jobs
 from roadseg.learn.options import PredictOptions
 from roadseg.raster import strips
 from roadseg.raster.strips import Strips
@@ -165,9 +165,9 @@ def predict_tall(finished, tall, tmp_path):
 
 def noted(monkeypatch, function, option):
     """Return a list that grows by an option of every call of a function of `prediction`."""
-    given, real = [], getattr(tasks, function)
+    given, real = [], getattr(jobs, function)
     note = lambda *a, **b: given.append(b[option]) or real(*a, **b)  # noqa: E731
-    monkeypatch.setattr(tasks, function, note)
+    monkeypatch.setattr(jobs, function, note)
     return given
 
 
@@ -179,7 +179,7 @@ def asked(monkeypatch):
 
 def interrupted_after(strips_done):
     """Let the network fail as soon as so many strips are there, as if the process was killed."""
-    real = tasks.predict_parts
+    real = jobs.predict_parts
 
     def parts(*args, **options):
         for part in real(*args, **options):
@@ -199,7 +199,7 @@ def test_an_interrupted_scene_goes_on_with_the_first_missing_strip(
     predict_tall, asked, monkeypatch, strips_done
 ):
     with monkeypatch.context() as patch:
-        patch.setattr(tasks, "predict_parts", interrupted_after(strips_done))
+        patch.setattr(jobs, "predict_parts", interrupted_after(strips_done))
         with pytest.raises(KeyboardInterrupt):
             predict_tall("out")
     assert predict_tall("out") == predict_tall("straight")
@@ -251,7 +251,7 @@ def test_a_scene_of_which_only_the_end_is_missing_needs_no_network(predict_tall,
         patch.setattr(probabilities, "copy_as_cog", interrupt)
         with pytest.raises(KeyboardInterrupt):
             predict_tall("out")
-    monkeypatch.setattr(tasks, "predict_parts", None)
+    monkeypatch.setattr(jobs, "predict_parts", None)
     assert predict_tall("out") == straight
 
 
@@ -495,5 +495,5 @@ def test_a_disk_without_room_is_told_before_the_start(finished, tall, tmp_path, 
 def test_what_is_to_be_done_is_told_before_the_start(finished, tall, tmp_path, caplog):
     caplog.set_level("INFO", "roadseg")
     predict_images(finished, [tall], tmp_path / "out")
-    told = r"to predict: 1 scene, 0\.1 megapixels, 0\.053 km2; engine eager"
+    told = r"to predict: 1 scene, 0\.053 km2; engine eager"
     assert re.search(told, caplog.text)

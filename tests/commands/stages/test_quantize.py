@@ -14,11 +14,9 @@ from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.inference import openvino
 from roadseg.learn.inference.engines import Engine, open_engine
 from roadseg.learn.inference.int8 import FILES, int8_folder, read_int8_facts
-from roadseg.learn.inference.quantisation import Quantised, calibration_windows
-from roadseg.learn.network.checkpoints import (
-    read_checkpoint_facts,
-    save_checkpoint,
-)
+from roadseg.learn.inference.quantisation import calibration_windows
+from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts
+from roadseg.learn.network.checkpoints import save_checkpoint
 from roadseg.system import stage_records
 from roadseg.system.stage_records import read_record
 from tests.configs import changed
@@ -42,14 +40,7 @@ def quantised_as(monkeypatch):
             for file in FILES:
                 (int8_folder(folder) / file).write_text("a network")
             engine = Engine("openvino", "", **size, run=lambda windows: change(exact.run(windows)))
-            return Quantised(
-                engine,
-                exact,
-                opening_s=1.0,
-                windows_per_s=4.0,
-                eager_windows_per_s=2.0,
-                eager="bf16",
-            )
+            return engine, exact
 
         monkeypatch.setattr(quantize, "quantise", quantise)
         return calls
@@ -67,17 +58,9 @@ def run(finished, **options):
 
 def test_an_accurate_network_is_ready(finished, quantised_as):
     quantised_as(lambda probabilities: probabilities)
-    summary, facts = run(finished), facts_of(finished[1])
+    summary, gate = run(finished), facts_of(finished[1]).gate
     assert (summary.mask_iou, summary.f1, summary.apls) == (1, summary.exact_f1, summary.exact_apls)
-    assert (facts.gate["passed"], facts.speedup, facts.opening_s) == (True, 2.0, 1.0)
-
-
-def test_facts_hold_the_figures_and_the_limits(finished, quantised_as):
-    quantised_as(lambda probabilities: probabilities)
-    summary, facts = run(finished), facts_of(finished[1])
-    assert facts.gate["limits"] == quantize.LIMITS
-    assert facts.gate["mask_iou"] == summary.mask_iou
-    assert facts.window_px == 64  # a chip is one window
+    assert (gate["passed"], gate["mask_iou"], gate["limits"]) == (True, 1, quantize.LIMITS)
 
 
 def test_an_inaccurate_network_is_refused_and_not_ready(finished, quantised_as):
@@ -266,7 +249,7 @@ def test_the_summary_is_a_table(finished, quantised_as):
     lines = str(run(finished)).splitlines()
     assert lines[0].split() == ["fold", "0", "INT8", "float32"]
     assert lines[1].split() == ["mask", "IoU", "1.0000", "1"]
-    assert lines[4].split(maxsplit=3) == ["windows/s", "4.00", "2.00", "(eager in bf16)"]
+    assert len(lines) == 5
 
 
 def misses(**figures):
@@ -298,7 +281,7 @@ def test_calibration_windows_come_from_all_chips_unchanged(finished):
     config, workspace = finished
     job = training_job(config, workspace, 0)
     opened = [*job.training, *job.validation]
-    options = {"window_px": 32, "batch_size": 3, "seed": 0}
+    options = {"window_px": 32, "batch_size": 3}
     batches = calibration_windows(opened, **options, windows=100)
     assert [tuple(batch.shape) for batch in batches] == [(3, 3, 32, 32)] * 7
     assert len({bytes(window.numpy()) for batch in batches for window in batch}) == 20
@@ -312,5 +295,4 @@ def test_int8_is_made_opened_and_judged(finished, monkeypatch):
     for limit, anything in (("min_mask_iou", 0.0), ("max_f1_loss", 1.0), ("max_apls_loss", 1.0)):
         monkeypatch.setitem(quantize.LIMITS, limit, anything)
     summary = run(finished)
-    assert summary.windows_per_s > 0
     assert 0 < summary.mask_iou <= 1

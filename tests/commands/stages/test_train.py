@@ -11,7 +11,7 @@ from roadseg.commands.stages import pipeline, train
 from roadseg.commands.stages.declared_stages import declared_stage
 from roadseg.commands.stages.training_jobs import seen_sizes, training_job
 from roadseg.errors import ConfigError, DataError
-from roadseg.learn.network.checkpoints import read_checkpoint_facts
+from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts
 from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.learn.options import LossOptions
 from roadseg.learn.training.history import read_last
@@ -59,20 +59,6 @@ def test_a_training_of_a_version_without_an_option_holds_while_it_has_its_defaul
     assert "loss.focal" in declared_stage("train", other, workspace).reason().text
 
 
-def test_a_new_training_says_before_it_starts_how_long_it_takes(finished, caplog):
-    config, workspace = finished
-    shutil.rmtree(workspace.checkpoint(0))
-    planned = pipeline.plan_stage("train", config, workspace)
-    assert planned.seconds > 0
-    assert planned.based_on.startswith("estimated by a rehearsal, 2 epochs of about ")
-    with caplog.at_level("INFO"):
-        train.run(config, workspace, fold=0)
-        train.run(changed(config, "train", epochs=3), workspace, fold=0)
-    told = [text for text in caplog.messages if text.startswith("training will take about ")]
-    assert len(told) == 1
-    assert "at most 2 epochs of about" in told[0]
-
-
 @pytest.mark.usefixtures("steady_pace")
 def test_a_training_with_a_limit_of_time_is_planned_and_goes_on_with_its_plan(finished, caplog):
     config, workspace = finished
@@ -81,8 +67,7 @@ def test_a_training_with_a_limit_of_time_is_planned_and_goes_on_with_its_plan(fi
         summary = train.run(limited, workspace, fold=0, force=True)
     assert 2 <= summary.epochs <= 4
     assert 0.9 * 12 < summary.seconds <= 12
-    (told,) = (text for text in caplog.messages if text.startswith("training will take "))
-    assert told == "training will take about 12 s: at most 4 epochs of about 3 s"
+    assert "4 epochs share 0.2 minutes (train.minutes)" in caplog.messages
     last = read_checkpoint_facts(workspace.checkpoint(0), "last")
     assert (last["minutes"], last["epochs"]) == (0.2, 4)
     workspace.train_record(0).unlink()

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from roadseg.commands.cli.main import main
 from roadseg.commands.stages import pipeline, predict, report, train
 from roadseg.errors import MissingInputError
-from roadseg.learn.network.checkpoints import read_checkpoint_facts
+from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system.stage_records import read_record
 from tests.configs import changed
@@ -93,15 +93,6 @@ def test_a_limited_time_is_that_of_a_fold(finished):
     assert of_all["windows_per_chip"] == pytest.approx(of_fold["windows_per_chip"] * 4 / 5)
     workspace.train_record("all").unlink()
     assert train.run(limited, workspace, fold="all").epochs == whole.epochs
-
-
-def test_a_dry_run_says_how_long_it_would_take(finished):
-    config, workspace = finished
-    planned = pipeline.plan_stage("train", config, workspace, fold="all")
-    assert planned.runs
-    assert planned.seconds > 0
-    assert "by a rehearsal" in planned.based_on
-    assert not workspace.checkpoint("all").exists()
 
 
 def test_its_card_says_that_nothing_was_held_out_and_what_folds_reached(everything):

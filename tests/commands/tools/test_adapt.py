@@ -18,9 +18,9 @@ from roadseg.commands.tools import map as tool
 from roadseg.config import load_config
 from roadseg.dataset.edge_calibration import CONFIDENCE_FILE, read_calibration
 from roadseg.errors import ConfigError
-from roadseg.learn.network.checkpoints import read_checkpoint_facts
+from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts
 from roadseg.learn.network.installed_weights import starter_folder
-from roadseg.learn.training.rehearsal import Pace
+from roadseg.learn.training.timetable import Pace
 from roadseg.raster.images import open_raster
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.probabilities import open_probability

@@ -122,17 +122,6 @@ def test_bf16_on_a_gpu_without_it_is_an_error(monkeypatch):
         pick_device("cuda", "bf16")
 
 
-@pytest.mark.usefixtures("with_gpu")
-def test_cuda_on_a_torch_for_rocm_is_an_error_that_names_it(monkeypatch):
-    fake_build(monkeypatch, hip="6.4")
-    with pytest.raises(DeviceError, match="not built for cuda but for rocm"):
-        pick_device("cuda")
-
-
-def test_nothing_is_missing_for_the_cpu():
-    assert missing("cpu") == ""
-
-
 @pytest.mark.parametrize(
     ("name", "module", "built", "words"),
     [
@@ -210,10 +199,6 @@ def test_what_is_not_compiled_and_not_native_is_left_as_it_is(cpu):
     assert cpu.for_inference(network) is network
 
 
-def test_waiting_and_marking_do_nothing_on_a_cpu(cpu):
-    assert (cpu.mark(), cpu.synchronize()) == (None, None)
-
-
 def test_compiling_for_a_cpu_needs_a_compiler(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler -O2")
     with pytest.raises(
@@ -249,12 +234,6 @@ def test_compiling_for_a_gpu_needs_triton(monkeypatch):
 def test_ipex_refuses_what_it_cannot_do(choices, words):
     with pytest.raises(ConfigError, match=words):
         pick_device(**choices, backend="ipex")
-
-
-def test_every_device_can_say_its_precision_and_where_it_talks():
-    found = [(device.precision, device.dist_backend) for device in devices._DEVICES.values()]  # noqa: SLF001
-    assert {backend for _, backend in found} == {"nccl", "xccl", "hccl", "gloo"}
-    assert Device("cpu", "cpu", torch.float16).precision == "fp16"
 
 
 @pytest.mark.parametrize("architecture", [None, "gfx90a", "gfx942", "gfx950"])

@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from roadseg.learn.hardware.processes import LAST_LINES
 from roadseg.learn.hardware.quiet_launcher import exit_code
 
 # A launcher of some processes that run a line, as run_cpu is: it ends with 0 whatever happens.
@@ -82,8 +81,6 @@ def wait_for(path):
     [
         ("pass", 0),
         ("raise SystemExit(3)", 3),
-        ("raise SystemExit()", 0),
-        ("import os; os._exit(7)", 7),
     ],
 )
 def test_a_launch_ends_as_its_process_whatever_the_launcher_says(start, ended, line, code):
@@ -182,8 +179,8 @@ def test_a_launcher_that_a_signal_ends_while_it_ends_says_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_before_torch_is_there_is_told_like_any_other(tmp_path, number):
+def test_a_signal_before_torch_is_there_ends_it_without_a_traceback(tmp_path, number):
     (tmp_path / "torch.py").write_text(f"import os; os.kill(os.getpid(), {number:d})")
     words = [sys.executable, "-m", "roadseg.learn.hardware.quiet_launcher", "launcher"]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (128 + number, LAST_LINES[128 + number])
+    assert (ended.returncode, ended.stderr) == (-number, "")

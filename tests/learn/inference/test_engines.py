@@ -21,7 +21,6 @@ from roadseg.learn.inference.int8 import (
 from roadseg.learn.network.checkpoints import Checkpoint
 
 SCALING = {"ranges": {"uint8": [[0, 255]] * 3}, "mean": [100.0] * 3, "std": [50.0] * 3}
-PASSED = {"passed": True}
 
 
 class Brightness(nn.Module):
@@ -84,16 +83,12 @@ def choice(monkeypatch, open_here, cpu):
     return choose
 
 
-SPEED = {"windows_per_s": 5.0, "eager_windows_per_s": 2.0, "opening_s": 1.0}
-
-
-def make(folder, **changes):
+def make(folder, *, passed=True):
     """Leave the facts of a network that was quantised and judged."""
-    facts = {"window_px": 64, "gate": PASSED} | SPEED | changes
     int8_folder(folder).mkdir(parents=True, exist_ok=True)
     for file in int8.FILES:
         (int8_folder(folder) / file).write_bytes(b"made")
-    return write_int8_facts(folder, **facts)
+    return write_int8_facts(folder, {"passed": passed})
 
 
 def test_eager_gives_the_probabilities_of_normalised_windows(open_here):
@@ -119,17 +114,6 @@ def test_compiled_networks_of_one_kind_keep_their_own_weights(open_here):
     for checkpoint, engine in zip(checkpoints, compiled, strict=True):
         wanted = open_here("eager", checkpoint).run(windows_of())
         torch.testing.assert_close(engine.run(windows_of()), wanted, atol=1e-5, rtol=0)
-
-
-def test_inductor_without_a_compiler_is_refused(open_here, monkeypatch):
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(DeviceError, match=r"no compiler found \(no-such-compiler\); install it"):
-        open_here("inductor")
-
-
-def test_inductor_and_ipex_do_not_go_together(open_here, cpu):
-    with pytest.raises((ConfigError, DeviceError), match="ipex"):
-        open_here("inductor", device=replace(cpu, backend="ipex"))
 
 
 def test_openvino_is_for_cpus(open_here, cpu):
@@ -334,7 +318,7 @@ def test_auto_takes_the_quantised_network_that_is_ready(choice, folder):
     make(folder)
     assert choice() == (
         "openvino",
-        "engine openvino (INT8, 2.5 times as fast as eager, accuracy verified when it was made)",
+        "engine openvino (INT8, accuracy verified when it was made)",
     )
 
 
@@ -350,17 +334,6 @@ def test_openvino_is_int8_after_quantisation(choice, folder):
     assert choice("openvino")[1] == "engine openvino (requested; INT8)"
 
 
-def test_speeds_of_another_cpu_do_not_count(choice, folder, monkeypatch):
-    monkeypatch.setattr(int8, "_cpu", lambda: "elsewhere")
-    make(folder, windows_per_s=1.0)
-    monkeypatch.setattr(int8, "_cpu", lambda: "here")
-    assert read_int8_facts(folder).speedup is None
-    assert choice() == (
-        "openvino",
-        "engine openvino (INT8, accuracy verified when it was made)",
-    )
-
-
 def train_on(folder):
     (folder / "best.safetensors").write_bytes(b"trained on")
 
@@ -374,17 +347,16 @@ def lose_a_file(folder):
 
 
 UNFIT = {
-    "inaccurate": ({"gate": {"passed": False}}, None, "not accurate enough when it was made"),
-    "slower than eager": ({"windows_per_s": 1.9}, None, "not faster than eager when it was made"),
-    "of other weights": ({}, train_on, "made from another checkpoint"),
-    "of other files": ({}, change_a_file, "model.xml was modified after it was made"),
-    "without its file": ({}, lose_a_file, "model.bin was modified after it was made"),
+    "inaccurate": (False, None, "not accurate enough when it was made"),
+    "of other weights": (True, train_on, "made from another checkpoint"),
+    "of other files": (True, change_a_file, "model.xml was modified after it was made"),
+    "without its file": (True, lose_a_file, "model.bin was modified after it was made"),
 }
 
 
-@pytest.mark.parametrize(("changes", "act", "why"), UNFIT.values(), ids=UNFIT)
-def test_auto_leaves_out_what_does_not_fit_and_says_why(choice, folder, changes, act, why):
-    make(folder, **changes)
+@pytest.mark.parametrize(("passed", "act", "why"), UNFIT.values(), ids=UNFIT)
+def test_auto_leaves_out_what_does_not_fit_and_says_why(choice, folder, passed, act, why):
+    make(folder, passed=passed)
     if act:
         act(folder)
     name, reason = choice()
@@ -411,18 +383,10 @@ def test_opening_has_to_be_won_back(choice, folder, windows, name):
     assert (f"not INT8: pays from 6 windows on, here {windows}" in reason) is (name == "eager")
 
 
-def test_of_small_windows_and_with_more_threads_it_takes_more_to_win_it_back(
-    choice, folder, monkeypatch
-):
-    make(folder)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    assert [choice(windows=n, window_px=256)[0] for n in (47, 48)] == ["eager", "openvino"]
-
-
 @pytest.mark.parametrize("passed", [True, False])
 def test_a_network_is_judged_whatever_the_verdict_until_its_weights_change(folder, passed):
     assert not is_judged(folder)
-    make(folder, gate={"passed": passed})
+    make(folder, passed=passed)
     assert is_judged(folder)
     (folder / "best.safetensors").write_bytes(b"trained on")
     assert not is_judged(folder)
@@ -430,13 +394,13 @@ def test_a_network_is_judged_whatever_the_verdict_until_its_weights_change(folde
 
 @pytest.mark.parametrize("passed", [True, False])
 def test_a_network_is_judged_again_by_another_version_of_openvino(folder, monkeypatch, passed):
-    make(folder, gate={"passed": passed})
+    make(folder, passed=passed)
     monkeypatch.setattr(int8, "installed_version", lambda _: "99.0")
     assert not is_judged(folder)
 
 
 def test_an_inaccurate_network_is_refused_by_its_name_too(choice, folder):
-    make(folder, gate={"passed": False})
+    make(folder, passed=False)
     with pytest.raises(CheckpointError, match="not accurate enough when it was made; run `roadseg"):
         choice("openvino")
 
@@ -453,29 +417,12 @@ def test_facts_come_back_as_they_were_written_until_they_are_removed(folder):
     assert read_int8_facts(folder) is None
 
 
-def spoil(folder, **changes):
+def test_facts_that_no_network_has_are_refused_in_one_line(folder):
     make(folder)
     path = int8_folder(folder) / "facts.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-LIES = {
-    "a gate without a verdict": ({"gate": {}}, "gate: expected passed, true or false, got {}"),
-    "a side that is no multiple": (
-        {"window_px": 48},
-        "window_px: expected a multiple of 32, got 48",
-    ),
-    "a file elsewhere": ({"files": {"../x": "0" * 64}}, r"files \['\.\./x'\], expected model.bin,"),
-    "no files": ({"files": {}}, r"files \[\], expected model.bin,"),
-    "a digest that is none": ({"files": {"model.bin": "0"}}, "files.model.bin: "),
-}
-
-
-@pytest.mark.parametrize(("changes", "told"), LIES.values(), ids=LIES)
-def test_facts_that_no_network_has_are_refused(folder, changes, told):
-    spoil(folder, **changes)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"files": {"model.bin": "0"}}))
     with pytest.raises(
-        CheckpointError, match=rf"facts\.json: .*{told}.*quantize.* again$"
+        CheckpointError, match=r"facts\.json: .*files\.model\.bin: .*quantize.* again$"
     ) as error:
         read_int8_facts(folder)
     assert "\n" not in str(error.value)

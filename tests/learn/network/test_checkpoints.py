@@ -125,7 +125,6 @@ TENSORS = {
     "of another shape": (lambda t: t.update({LAYER: t[LAYER][:2]}), r"shape \(2,\) instead of"),
     "of another type": (lambda t: t.update({LAYER: t[LAYER].char()}), "int8 instead of float32"),
     "not a number": (lambda t: t[LAYER].fill_(torch.nan), "values that are NaN"),
-    "infinite": (lambda t: t[LAYER].fill_(torch.inf), "values that are NaN"),
     "beyond limits": (lambda t: t[LAYER].fill_(2e18), "values that are NaN"),
 }
 
@@ -155,7 +154,6 @@ SCALING = FACTS["scaling"]
 LIES = {
     "no ground size": ({"gsd_m": ABSENT}, "gsd_m: missing"),
     "pixels of no size": ({"gsd_m": 0}, r"gsd_m: expected greater than or equal to 0\.001, got 0"),
-    "pixels of text": ({"gsd_m": "x"}, "gsd_m: expected a valid number, got 'x'"),
     "a size outside its range": (
         {"gsd_m": 0.6},
         "gsd_range_m: expected a range that contains gsd_m 0.6",
@@ -175,31 +173,10 @@ LIES = {
     "no bands": ({"bands": []}, "bands: .* at least 1 item"),
     "a band too many": ({"bands": [1, 2, 3]}, "bands: expected 2, as in_channels says, got 3"),
     "a band twice": ({"bands": [3, 3]}, "bands: expected one scaling and name for each band"),
-    "band 0": ({"bands": [0, 1]}, "bands.0.* expected greater than or equal to 1, got 0"),
     "falling edges": ({"bin_edges": [50, 30]}, "expected 1 to 30 increasing edges"),
     "other classes": ({"classes": 5}, "classes: expected 4, for 3 speed bins and any road, got 5"),
-    "another unit": ({"bin_unit": "knots"}, "bin_unit: expected 'mph' or 'km/h', got 'knots'"),
-    "a mean of NaN": (
-        {"scaling": SCALING | {"mean": [5, float("nan")]}},
-        "scaling.mean.1: expected a finite",
-    ),
     "no deviation": ({"scaling": SCALING | {"std": [2, 0]}}, "scaling: std: expected numbers from"),
-    "ranges of text": (
-        {"scaling": SCALING | {"ranges": {"uint16": [["0", "9"], [1, 9]]}}},
-        "scaling.ranges.uint16.0.0: expected a valid number, got '0'",
-    ),
-    "an empty range": (
-        {"scaling": SCALING | {"ranges": {"uint16": [[0, 9], [9, 9]]}}},
-        "scaling: ranges.uint16: expected two increasing numbers",
-    ),
-    "unknown pixels": (
-        {"scaling": SCALING | {"ranges": {"pixels": [[0, 9], [1, 9]]}}},
-        "scaling: ranges: expected pixel types such as uint16, got 'pixels'",
-    ),
-    "no size to resample to": ({"resample_m": 0}, "resample_m.*: expected greater than"),
     "a threshold of nothing": ({"threshold": 0}, "threshold: expected greater than 0"),
-    "a threshold of all": ({"threshold": 1}, "threshold: expected less than 1"),
-    "a threshold in words": ({"threshold": "0.5"}, "threshold: expected a valid number"),
     "all folds without figures": (
         {"fold": "all"},
         'from_folds: expected if and only if fold is "all"',
@@ -211,7 +188,6 @@ LIES = {
     "versions of nothing": ({"versions": {}}, "versions: expected roadseg and torch"),
     "an unknown architecture": ({"architecture": "evil"}, "its network cannot be built .*'evil'"),
     "an encoder from a hub": ({"encoder": "tu-hf-hub:evil/model"}, "encoder: .*hf-hub:evil/model"),
-    "an encoder that is none": ({"encoder": "tu-evil"}, "encoder 'tu-evil' is not installed"),
     "parts that do not go together": (
         {"architecture": "dpt", "encoder": "resnet18"},
         "its network cannot be built",
@@ -225,14 +201,6 @@ def test_facts_that_no_network_has_are_refused(saved, facts, told):
     with pytest.raises(CheckpointError, match=rf"best\.safetensors: .*{told}") as error:
         load_checkpoint(saved[0])
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("encoder", ["tu-hf-hub:evil/model", "tu-local-dir:/etc", "tu-evil"])
-def test_a_checkpoint_makes_no_library_look_for_an_encoder(saved, monkeypatch, encoder):
-    rewrite(saved[0] / "best.safetensors", encoder=encoder)
-    monkeypatch.setattr(checkpoints, "model_to_fill", None)
-    with pytest.raises(CheckpointError, match="encoder"):
-        load_checkpoint(saved[0])
 
 
 def test_nothing_pretrained_is_asked_for_whatever_the_facts_say(saved, monkeypatch):

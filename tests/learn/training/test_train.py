@@ -17,11 +17,8 @@ from safetensors.torch import load_file
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.network.checkpoints import (
-    load_checkpoint,
-    read_checkpoint_facts,
-    save_checkpoint,
-)
+from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts
+from roadseg.learn.network.checkpoints import load_checkpoint, save_checkpoint
 from roadseg.learn.options import LossOptions, TrainOptions
 from roadseg.learn.training import epochs, trainer
 from roadseg.learn.training import train as training
@@ -29,7 +26,6 @@ from roadseg.learn.training.samples import TrainingWindows
 from roadseg.learn.training.train import TrainingJob, fixed_options, train
 from roadseg.learn.training.trainer import Trainer
 from roadseg.learn.training.validation import Scores
-from roadseg.raster.scaling import Scaling
 from roadseg.roads.metrics.pixels import Histogram
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
@@ -605,13 +601,6 @@ def test_validation_chips_without_data_are_refused(make_chips, start, tmp_path):
     chips = make_chips(mask=mask, chip_px=64)
     with pytest.raises(DataError, match="no pixel with data"):
         start(chips[:2], chips[2:], tmp_path, epochs=1)
-
-
-def test_chips_with_several_scalings_are_refused(make_chips, start, tmp_path):
-    chips = make_chips(chip_px=64)
-    other = replace(chips[0], scaling=Scaling({}, mean=(0.0,) * 3, std=(1.0,) * 3))
-    with pytest.raises(DataError, match="a different scaling"):
-        start(chips, [other], tmp_path)
 
 
 def test_all_else_but_patience_is_fixed_and_can_be_written_as_json():
