@@ -12,7 +12,7 @@ def scene_of(checkpoint, write_raster, tmp_path, monkeypatch):
     """Give a function that describes a scene of a set; the network has thresholds of sets."""
     facts = read_checkpoint_facts(checkpoint, "best")
     facts |= {"threshold": 0.5, "thresholds": {"a": 0.6}}
-    monkeypatch.setattr(jobs, "read_alike", lambda _: (facts,))
+    monkeypatch.setattr(jobs, "_read_alike", lambda _: (facts,))
     options = {"predict": PredictOptions(), "compute": ComputeOptions()}
     image = write_raster()
 
