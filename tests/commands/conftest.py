@@ -1,9 +1,11 @@
 import itertools
 import os
+import shutil
 from functools import partial
 
+import numpy as np
 import pytest
-from affine import Affine
+import rasterio
 from click.testing import CliRunner
 
 from roadseg.commands.cli.main import main
@@ -54,6 +56,22 @@ class Command:
         """Make sure that it has ended."""
         self._process.kill()
         self._process.join()
+
+
+@pytest.fixture(scope="session")
+def lines_to_masks():
+    """Give a function that replaces the road lines of a drawn city by masks."""
+
+    def replace(folder):
+        (folder / "masks").mkdir()
+        for image in (folder / "images").iterdir():
+            with rasterio.open(image) as source:
+                road, profile = source.read(1) > 140, source.profile | {"count": 1}
+            with rasterio.open(folder / "masks" / image.name, "w", **profile) as target:
+                target.write(road.astype(np.uint8), 1)
+        shutil.rmtree(folder / "roads")
+
+    return replace
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -107,9 +125,8 @@ def fails(call):
 
 @pytest.fixture
 def write_nowhere(write_raster):
-    """Give the function that writes bytes, shape (band, row, col), without a place on earth."""
-    nowhere = {"crs": None, "transform": Affine.identity()}
-    return lambda path, pixels: write_raster(pixels, name=path, **nowhere)
+    """Give a function that writes a raster as `write_raster` does, without a place on earth."""
+    return partial(write_raster, crs=None, transform=None)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import logging
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from roadseg.commands.stages.declared_stages import declared_stage, fold_numbers
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import read_fold_chips
+from roadseg.dataset.quality import PrepareSummary
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import fits
@@ -131,19 +132,11 @@ def chips_to_learn(
     ]
 
 
-@dataclass(frozen=True)
-class _Speeds:
-    """The part of the summary of prepare with the sources of speeds."""
-
-    pixel_share_by_speed_bin: dict[str, float] = field(default_factory=dict)
-    roads_by_speed_source: dict[str, int] = field(default_factory=dict)
-
-
 def _have_speeds(workspace: Workspace) -> bool:
     """Return whether labels state speeds, or have several; else one speed was assumed for all."""
-    speeds = read_summary(workspace.record("prepare"), _Speeds)
-    shares = speeds.pixel_share_by_speed_bin.values()
-    is_stated = bool(speeds.roads_by_speed_source.keys() - {DEFAULT})
+    prepared = read_summary(workspace.record("prepare"), PrepareSummary)
+    shares = prepared.pixel_share_by_speed_bin.values()
+    is_stated = bool(prepared.roads_by_speed_source.keys() - {DEFAULT})
     return is_stated or sum(share > 0 for share in shares) != 1
 
 

@@ -72,14 +72,16 @@ def succeeds(call):
     return run
 
 
-def draw(path, height, width, **profile):
-    """Write noise as a scene."""
-    pixels = np.random.default_rng(0).integers(60, 120, (3, height, width), dtype=np.uint8)
-    options = {"driver": "GTiff", "count": 3, "height": height, "width": width, "dtype": "uint8"}
-    place = {"crs": "EPSG:32611", "transform": rasterio.Affine(1, 0, 660000, 0, -1, 4000000)}
-    with rasterio.open(path, "w", **options, **place, **profile) as target:
-        target.write(pixels)
-    return path
+@pytest.fixture
+def draw(write_raster):
+    """Give a function that writes noise as a scene."""
+
+    def write(name, height, width, **profile):
+        random = np.random.default_rng(0)
+        pixels = random.integers(60, 120, (3, height, width), dtype=np.uint8)
+        return write_raster(pixels, name=name, **profile)
+
+    return write
 
 
 def pixels_of(path):
@@ -129,10 +131,10 @@ def test_pixels_of_another_size_are_refused_or_resampled(fails, succeeds, make_s
 
 
 @pytest.fixture
-def damaged(tmp_path):
+def damaged(draw):
     """Write a scene of 3 x 3 blocks with rubbish in the one in the middle."""
     tiled = {"tiled": True, "blockxsize": 64, "blockysize": 64, "compress": "deflate"}
-    path = draw(tmp_path / "damaged.tif", 192, 192, **tiled)
+    path = draw("damaged.tif", 192, 192, **tiled)
     with rasterio.open(path) as source:
         start = int(source.get_tag_item("BLOCK_OFFSET_1_1", "TIFF", bidx=1))
     with path.open("r+b") as file:
@@ -174,9 +176,9 @@ def small_disk(tmp_path):
 
 
 def test_a_disk_that_runs_full_is_an_error_and_with_more_room_the_command_goes_on(
-    fails, succeeds, small_disk, tmp_path
+    fails, succeeds, small_disk, draw, tmp_path
 ):
-    image = draw(tmp_path / "noise.tif", 600, 600)
+    image = draw("noise.tif", 600, 600)
     disk = small_disk(600 * 600 * 8 * 26 // 10)
     message = fails(image, output=disk)
     assert re.search(r"disk/noise\.tif: cannot be written: No space left on device", message)
@@ -187,9 +189,9 @@ def test_a_disk_that_runs_full_is_an_error_and_with_more_room_the_command_goes_o
 
 
 def test_a_terminated_prediction_goes_on_and_ends_as_one_left_alone(
-    start_command, words_of, succeeds, tmp_path
+    start_command, words_of, succeeds, draw, tmp_path
 ):
-    image = draw(tmp_path / "long.tif", 4200, 96)
+    image = draw("long.tif", 4200, 96)
     succeeds(image, output=tmp_path / "straight")
     stopped = start_command(words_of(image), tmp_path)
     wait_for(tmp_path / "out", ".*/[!.]*.strip")
@@ -205,9 +207,9 @@ def test_a_terminated_prediction_goes_on_and_ends_as_one_left_alone(
     assert np.array_equal(*ends)
 
 
-def test_each_scene_has_windows_that_fit_it(succeeds, tmp_path):
+def test_each_scene_has_windows_that_fit_it(succeeds, draw, tmp_path):
     sizes = {"small": (60, 50), "wide": (100, 150)}
-    images = [draw(tmp_path / f"{name}.tif", *size) for name, size in sizes.items()]
+    images = [draw(f"{name}.tif", *size) for name, size in sizes.items()]
     free, together = "predict.window_px=null", tmp_path / "together"
     succeeds(*images, "--set", free, output=together)
     for image, window_px in zip(images, (64, 160), strict=True):

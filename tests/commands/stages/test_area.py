@@ -196,15 +196,10 @@ def test_python_burns_in_an_area(scene, draw):
     )
 
 
-def test_roads_are_traced_up_to_the_outline(make_scene, draw, tmp_path):
+def test_roads_are_traced_up_to_the_outline(make_scene, write_raster, draw, tmp_path):
     mask = np.zeros((SIDE, SIDE), dtype=np.uint8)
     mask[196:204] = 1  # a road from west to east
-    path = tmp_path / "mask.tif"
-    image, _ = make_scene(tmp_path, "a", size_px=SIDE, origin=(EAST, NORTH))
-    with rasterio.open(image) as source:
-        profile = source.profile | {"count": 1}
-    with rasterio.open(path, "w", **profile) as target:
-        target.write(mask, 1)
+    path = write_raster(mask, name="mask.tif")
     far, _ = make_scene(tmp_path / "far", "far", origin=(EAST + 5000, NORTH))
     areas = shapely.box(EAST + 50, NORTH - 300, EAST + 150, NORTH - 100)
     # The gap between the two parts is short enough for a link.

@@ -117,8 +117,9 @@ def city_nowhere(city, write_nowhere):
     for image in (city.parent / "images").iterdir():
         with rasterio.open(image) as source:
             pixels = source.read()
-        write_nowhere(image, pixels)
-        write_nowhere(city.parent / "masks" / image.name, (pixels[:1] > 140).astype(np.uint8))
+        write_nowhere(pixels, name=image)
+        mask = (pixels[:1] > 140).astype(np.uint8)
+        write_nowhere(mask, name=city.parent / "masks" / image.name)
     settings = json.loads(city.read_text())
     settings["imagery"]["gsd_m"] = 0.6
     settings["labels"] = {"roads": ["masks"], "bin_edges": [30, 50], "bin_unit": "km/h"}

@@ -93,7 +93,7 @@ def test_roads_of_which_none_is_likely_are_not_called_missing(tmp_path, caplog, 
 
 
 def test_a_mask_without_georeference_becomes_a_graph_in_its_own_metres(tmp_path, write_nowhere):
-    write_nowhere(tmp_path / "a.tif", cross()[np.newaxis])
+    write_nowhere(cross(), name="a.tif")
     config = load_config(None, ["imagery.gsd_m=0.5"])
     graph.run_images(config, [str(tmp_path / "a.tif")], output=tmp_path)
     found = read_gpkg(tmp_path / "a.gpkg")

@@ -70,7 +70,7 @@ def test_a_probability_raster_is_a_cog_on_its_scene_with_bands_of_bins_and_of_ro
 
 def test_an_image_is_not_replaced_by_its_probabilities(finished, write_nowhere, tmp_path):
     image = tmp_path / "city.tif"
-    write_nowhere(image, np.full((3, 64, 64), 80, dtype=np.uint8))
+    write_nowhere(np.full((3, 64, 64), 80, dtype=np.uint8), name=image)
     before = image.read_bytes()
     with pytest.raises(ConfigError, match=r"^--output .*city\.tif: is a file to read; write to"):
         predict_images(finished, [image], tmp_path, gsd_m=1.1)
@@ -81,7 +81,7 @@ def test_an_image_without_georeference_needs_the_size_of_its_pixels(
     finished, write_nowhere, tmp_path
 ):
     image = tmp_path / "nowhere.tif"
-    write_nowhere(image, np.full((3, 64, 64), 80, dtype=np.uint8))
+    write_nowhere(np.full((3, 64, 64), 80, dtype=np.uint8), name=image)
     with pytest.raises(DataError, match=r"nowhere\.tif: no georeference found .* imagery\.gsd_m"):
         predict_images(finished, [image], tmp_path / "out")
     predict_images(finished, [image], tmp_path / "out", gsd_m=1.1)
@@ -132,13 +132,12 @@ def test_a_finished_scene_is_kept_and_a_changed_one_predicted_again(finished, ma
     assert (out / "elsewhere.tif").stat().st_mtime_ns != first
 
 
-def test_brightness_of_pixels_that_are_stretched_does_not_matter(finished, make_scene, tmp_path):
+def test_brightness_of_pixels_that_are_stretched_does_not_matter(
+    finished, make_scene, write_raster, tmp_path
+):
     dim, _ = make_scene(tmp_path, "dim", dtype="uint16")
     with rasterio.open(dim) as source:
-        profile, counts = source.profile, source.read()
-    with rasterio.open(tmp_path / "images/bright.tif", "w", **profile) as target:
-        target.write(7 * counts + 300)
-    images = [dim, tmp_path / "images/bright.tif"]
+        images = [dim, write_raster(7 * source.read() + 300, name="bright.tif")]
     predict_images(finished, images, tmp_path / "out", predicting={"scaling": "auto"})
     found = [read_probability(tmp_path / f"out/{path.name}").road for path in images]
     assert np.ptp(found[0]) > 0
@@ -411,7 +410,7 @@ def test_a_network_sees_no_larger_windows_because_it_has_them_enlarged(
     caplog.set_level("INFO", "roadseg")
     monkeypatch.setattr("roadseg.learn.options._LARGEST_PX", 128)
     image, predicting = tmp_path / "here.tif", {"window_px": None, "overlap_px": 0}
-    write_nowhere(image, np.full((3, 128, 128), 80, dtype=np.uint8))
+    write_nowhere(np.full((3, 128, 128), 80, dtype=np.uint8), name=image)
     change_facts(finished[1].checkpoint(0), pixel_sizes_m=[0.5])
     predict_images(finished, [image], tmp_path / "out", predicting=predicting, gsd_m=1.0)
     assert "windows of 64 px at 128 px" in caplog.text

@@ -8,7 +8,6 @@ from contextlib import closing
 import geopandas as gpd
 import numpy as np
 import pytest
-import rasterio
 import shapely
 from affine import Affine
 from click.testing import CliRunner
@@ -181,24 +180,26 @@ def test_the_output_of_graph_is_shown_as_it_lies(finished, tmp_path):
     assert [scene["name"] for scene in data_of(loose)["map"]["scenes"]] == ["city_0"]
 
 
-def half_streets(folder, *, east_m=0, epsg=32611):
-    """Write the halves of a street, 150 m long, as masks that touch."""
-    band = np.zeros((100, 150), dtype=np.uint8)
-    band[46:54] = 1
-    paths = []
-    for col in (0, 150):
-        place = Affine(0.5, 0, 660000 + east_m + col / 2, 0, -0.5, 4000000)
-        path = folder / f"tile_{east_m}_{col}.tif"
-        options = {"count": 1, "dtype": "uint8", "crs": f"EPSG:{epsg}", "transform": place}
-        with rasterio.open(path, "w", "GTiff", 150, 100, **options) as file:
-            file.write(band, 1)
-        paths.append(str(path))
-    return paths
+@pytest.fixture
+def half_streets(write_raster):
+    """Give a function that writes the halves of a street, 150 m long, as masks that touch."""
+
+    def write(east_m=0, epsg=32611):
+        band = np.zeros((100, 150), dtype=np.uint8)
+        band[46:54] = 1
+        paths = []
+        for col in (0, 150):
+            place = Affine(0.5, 0, 660000 + east_m + col / 2, 0, -0.5, 4000000)
+            name = f"tile_{east_m}_{col}.tif"
+            paths.append(str(write_raster(band, name=name, crs=f"EPSG:{epsg}", transform=place)))
+        return paths
+
+    return write
 
 
-def test_scenes_that_touch_are_shown_as_their_network(tmp_path):
+def test_scenes_that_touch_are_shown_as_their_network(half_streets, tmp_path):
     loose = Workspace(tmp_path / "out")
-    graph.run_images(load_config(None), half_streets(tmp_path), output=loose.root)
+    graph.run_images(load_config(None), half_streets(), output=loose.root)
     report.run(load_config(None), loose)
     (shown,) = data_of(loose)["map"]["graphs"]
     assert (shown["name"], shown["scenes"]) == ("network", ["tile_0_0", "tile_0_150"])
@@ -214,9 +215,9 @@ def test_a_scene_whose_image_was_removed_from_the_run_is_not_shown(finished):
     assert [scene["name"] for scene in data_of(workspace)["map"]["scenes"]] == [kept.stem]
 
 
-def test_a_network_of_two_places_is_shown_on_the_map_of_each(tmp_path):
+def test_a_network_of_two_places_is_shown_on_the_map_of_each(half_streets, tmp_path):
     loose = Workspace(tmp_path / "out")
-    masks = half_streets(tmp_path) + half_streets(tmp_path, east_m=90_000)
+    masks = half_streets() + half_streets(east_m=90_000)
     graph.run_images(load_config(None), masks, output=loose.root)
     report.run(load_config(None), loose)
     shown = data_of(loose)["map"]["graphs"]
@@ -224,9 +225,9 @@ def test_a_network_of_two_places_is_shown_on_the_map_of_each(tmp_path):
     assert [len(found["ends"]) for found in shown] == [2, 2]
 
 
-def test_roads_of_a_network_have_their_lengths_however_far_apart_they_are(tmp_path):
+def test_roads_of_a_network_have_their_lengths_however_far_apart_they_are(half_streets, tmp_path):
     loose = Workspace(tmp_path / "out")
-    masks = half_streets(tmp_path) + half_streets(tmp_path, east_m=1000, epsg=32631)
+    masks = half_streets() + half_streets(east_m=1000, epsg=32631)
     graph.run_images(load_config(None), masks, output=loose.root)
     summary = report.run(load_config(None), loose)
     assert sum(summary.lengths.classes.values()) == pytest.approx(0.3, abs=0.002)

@@ -51,19 +51,8 @@ SETTINGS = {
 }
 
 
-def write_masks(folder):
-    """Put raster masks of the drawn roads where their lines are not."""
-    (folder / "masks").mkdir()
-    for image in (folder / "images").iterdir():
-        with rasterio.open(image) as source:
-            road, profile = source.read(1) > 140, source.profile | {"count": 1}
-        with rasterio.open(folder / "masks" / image.name, "w", **profile) as target:
-            target.write(road.astype(np.uint8), 1)
-    shutil.rmtree(folder / "roads")
-
-
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory, make_scene):
+def drawn(tmp_path_factory, make_scene, lines_to_masks):
     """Draw a city of 1 m with lines, and one of 0.5 m with masks; both have a scene `s0`."""
     folder = tmp_path_factory.mktemp("sets")
     for number in range(4):
@@ -72,7 +61,7 @@ def drawn(tmp_path_factory, make_scene):
         place = (SOUTH[0] + 200 * number, SOUTH[1])
         name = "s0" if number == 0 else f"t{number}"
         make_scene(folder / "areas", name, origin=place, size_px=96, gsd_m=0.5)
-    write_masks(folder / "areas")
+    lines_to_masks(folder / "areas")
     return folder
 
 

@@ -50,9 +50,30 @@ def line_across(workspace, name):
     return shapely.LineString([(west + 1, south + 1), (east - 1, north - 1)])
 
 
-def run(finished, output, **options):
-    options = {"minutes": 1, "say": lambda *_: None} | options
-    return improve.run(*finished, output, **options)
+def draw_across(workspace, name=None):
+    """Draw a road across a scene that has a graph; return its name and the line."""
+    name = name or next(workspace.graphs.glob("*.gpkg")).stem
+    line = line_across(workspace, name)
+    edit(workspace, Edit("draw", line, width_m=6.0))
+    return name, line
+
+
+def run(finished, output):
+    return improve.run(*finished, output, minutes=1, say=lambda *_: None)
+
+
+@pytest.fixture
+def plan(tmp_path, monkeypatch):
+    """Give a function that plans a run and moves it, and returns the values of its config."""
+
+    def call(config, workspace):
+        monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run((config, workspace), tmp_path / "new")
+        moved = (tmp_path / "new").rename(tmp_path / "moved")
+        return load_config(moved / "roadseg.json").model_dump(mode="json")
+
+    return call
 
 
 def test_without_a_review_it_is_named(finished, tmp_path):
@@ -86,12 +107,8 @@ def test_that_nothing_was_decided_on_held_out_ground_is_said_in_one_line():
 
 
 def test_the_folder_of_another_process_is_left_alone(finished, tmp_path):
-    workspace = finished[1]
-    edit(workspace, Edit("draw", line_across(workspace, "city_0")))
-    with (
-        lock(tmp_path / "new"),
-        pytest.raises(OutputError, match="is using this run folder"),
-    ):
+    draw_across(finished[1])
+    with lock(tmp_path / "new"), pytest.raises(OutputError, match="is using this run folder"):
         run(finished, tmp_path / "new")
     assert not (tmp_path / "new/masks").exists()
 
@@ -129,7 +146,7 @@ def test_ground_that_a_network_was_trained_on_is_not_held_out_later(
     folds = {chip.name: fold for fold, chip in enumerate(reversed(chips))}
     write_folds(workspace.folds, folds)
     config = changed(config, "split", buffer_m=150.0)
-    edit(workspace, Edit("draw", line_across(workspace, chips[0].scene), width_m=6.0))
+    draw_across(workspace, chips[0].scene)
     output = tmp_path / "new"
 
     def prepare_and_split(config, made, **_):
@@ -179,7 +196,7 @@ def test_no_run_is_replaced(finished, tmp_path, monkeypatch, is_itself, name):
     output.mkdir(exist_ok=True)
     config = output / name
     config.write_text("{}")
-    edit(finished[1], Edit("draw", line_across(finished[1], "city_0"), width_m=6.0))
+    draw_across(finished[1])
     monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
     with pytest.raises(ConfigError, match="; use another --output"):
         run(finished, output)
@@ -197,7 +214,7 @@ def test_a_run_of_other_edits_is_left_alone(finished, tmp_path):
 def test_no_config_is_there_before_the_edits_by_which_its_run_goes_on(
     finished, tmp_path, monkeypatch
 ):
-    edit(finished[1], Edit("draw", line_across(finished[1], "city_0"), width_m=6.0))
+    draw_across(finished[1])
     monkeypatch.setattr(shutil, "copyfile", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run(finished, tmp_path / "new")
@@ -205,14 +222,14 @@ def test_no_config_is_there_before_the_edits_by_which_its_run_goes_on(
 
 
 @pytest.fixture
-def planned(finished, tmp_path, monkeypatch):
+def planned(finished, plan):
     """Give a function that plans the run of edits in one of two images, whose other is only mapped.
 
     It takes the size of the pixels in which the other was mapped, in its own, and returns the
     config, the names of both, and the grid of the other.
     """
 
-    def plan(scale):
+    def call(scale):
         config, workspace = finished
         (known,) = workspace.probabilities.glob("*.tif")
         mask = next(path for path in workspace.masks.glob("*.tif") if path.name != known.name)
@@ -224,15 +241,10 @@ def planned(finished, tmp_path, monkeypatch):
         record["summary"]["scenes"].append(mask.stem)
         workspace.record("predict").write_text(json.dumps(record))
         mask.unlink()
-        edit(workspace, Edit("draw", line_across(workspace, known.stem), width_m=6.0))
-        monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            run((config, workspace), tmp_path / "new")
-        (tmp_path / "new").rename(tmp_path / "moved")
-        written = load_config(tmp_path / "moved" / "roadseg.json").model_dump(mode="json")
-        return written, known.stem, other.stem, grid
+        draw_across(workspace, known.stem)
+        return plan(config, workspace), known.stem, other.stem, grid
 
-    return plan
+    return call
 
 
 def test_beside_labels_images_without_labels_and_edits_are_mapped_but_not_learned_from(planned):
@@ -279,7 +291,7 @@ def test_an_image_of_which_nothing_was_learned_before_is_one_without_labels(
     listed = read_chips(workspace.chips)
     others = tuple(chip for chip in listed.chips if chip.scene != name)
     write_chips(workspace.chips, listed.scenes, others, listed.bins)
-    edit(workspace, Edit("draw", line_across(workspace, name), width_m=6.0))
+    draw_across(workspace, name)
     monkeypatch.setattr(improve, "_with_kept_folds", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run(finished, tmp_path / "new")
@@ -356,8 +368,7 @@ def test_an_edited_image_without_labels_needs_its_probabilities(
     workspace = finished[1]
     if not has_chips:
         workspace.chips.unlink()
-    name = next(workspace.graphs.glob("*.gpkg")).stem
-    edit(workspace, Edit("draw", line_across(workspace, name), width_m=6.0))
+    name, _ = draw_across(workspace)
     workspace.mask(name).unlink()
     workspace.probability(name).unlink(missing_ok=True)
     with pytest.raises(MissingInputError, match=rf"{name}\.tif.*run `roadseg {made_by}` first"):
@@ -369,20 +380,14 @@ def test_images_are_resampled_as_in_the_map_if_the_first_had_the_pixels_of_its_n
     assert config["imagery"]["gsd_m"] == pytest.approx(grid.pixel_size_m[0] / 2, rel=1e-3)
 
 
-def test_a_map_of_the_first_of_many_bands_is_improved_with_these(finished, tmp_path, monkeypatch):
-    config, workspace = finished
-    name = next(workspace.graphs.glob("*.gpkg")).stem
-    edit(workspace, Edit("draw", line_across(workspace, name), width_m=6.0))
+def test_a_map_of_the_first_of_many_bands_is_improved_with_these(finished, plan, monkeypatch):
+    draw_across(finished[1])
     facts = {"bands": [1, 2, 3]}  # Of images with more, which the config does not choose from.
     monkeypatch.setattr(improve, "read_checkpoint_facts", lambda *_: facts)
-    monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run((config, workspace), tmp_path / "new")
-    planned = json.loads((tmp_path / "new" / "roadseg.json").read_text())
-    assert planned["imagery"]["bands"] == [1, 2, 3]
+    assert plan(*finished)["imagery"]["bands"] == [1, 2, 3]
 
 
-def test_images_without_a_crs_lie_where_the_config_says(finished, tmp_path, monkeypatch):
+def test_images_without_a_crs_lie_where_the_config_says(finished, tmp_path, plan):
     config, workspace = finished
     listed, scenes = read_chips(workspace.chips), []
     for scene in listed.scenes:
@@ -392,22 +397,16 @@ def test_images_without_a_crs_lie_where_the_config_says(finished, tmp_path, monk
             raster.crs = rasterio.CRS()
         scenes.append(replace(scene, image=image))
     write_chips(workspace.chips, scenes, listed.chips, listed.bins)
-    config = changed(config, "imagery", crs=crs, gsd_m=None)
-    name = next(workspace.graphs.glob("*.gpkg")).stem
-    edit(workspace, Edit("draw", line_across(workspace, name), width_m=6.0))
-    monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run((config, workspace), tmp_path / "new")
+    draw_across(workspace)
+    plan(changed(config, "imagery", crs=crs, gsd_m=None), workspace)
 
 
 @pytest.mark.slow
 def test_a_run_goes_on_with_its_edits_and_its_network(finished, tmp_path):
     config, workspace = finished
     config = changed(config, "train", decoder_channels=None, encoder="resnet34")
-    name = next(workspace.graphs.glob("*.gpkg")).stem
+    name, drawn = draw_across(workspace)
     crs = read_grid(workspace.mask(name)).metric_crs
-    drawn = line_across(workspace, name)
-    edit(workspace, Edit("draw", drawn, width_m=6.0))
     output = tmp_path / "new"
     summary = run((config, workspace), output)
     assert summary.edited_scenes >= 1

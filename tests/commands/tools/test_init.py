@@ -45,19 +45,6 @@ def change(path, draw):
         target.write(draw(pixels))
 
 
-def write_plain(path, pixels):
-    """Write pixels, shape (band, row, col), as a file without georeference."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    count, height, width = pixels.shape
-    with (
-        pytest.warns(rasterio.errors.NotGeoreferencedWarning),
-        rasterio.open(
-            path, "w", driver="PNG", height=height, width=width, count=count, dtype="uint8"
-        ) as target,
-    ):
-        target.write(pixels.astype(np.uint8))
-
-
 def set_properties(path, properties):
     """Give the features of a GeoJSON file other properties, one dict each."""
     labels = json.loads(path.read_text())
@@ -73,13 +60,13 @@ def city(city):
 
 
 @pytest.fixture
-def plain(tmp_path):
+def plain(write_nowhere, tmp_path):
     """Write ten images without georeference, and a mask for each; return their folder."""
     for number in range(1, 11):
-        noise = np.random.default_rng(number).integers(1, 255, (3, 64, 64))
-        write_plain(tmp_path / "images" / f"{number}.png", noise)
-        mask = np.arange(64 * 64).reshape(1, 64, 64) % 3
-        write_plain(tmp_path / "masks" / f"{number}.png", mask)
+        noise = np.random.default_rng(number).integers(1, 255, (3, 64, 64), dtype=np.uint8)
+        write_nowhere(noise, name=f"images/{number}.png", driver="PNG")
+        mask = np.arange(64 * 64, dtype=np.uint16).reshape(64, 64) % 3
+        write_nowhere(mask.astype(np.uint8), name=f"masks/{number}.png", driver="PNG")
     return tmp_path
 
 
@@ -503,20 +490,14 @@ NORTH, SOUTH = (660_000.0, 4_000_000.0), (660_000.0, 3_900_000.0)
 
 
 @pytest.fixture
-def cities(tmp_path, monkeypatch, make_scene):
+def cities(tmp_path, monkeypatch, make_scene, lines_to_masks):
     """Draw a large city with lines and a small one with masks, and go to their folder."""
     for number in range(9):
         make_scene(tmp_path / "large", f"a{number}", origin=(NORTH[0] + 200 * number, NORTH[1]))
     for number in range(2):
         place = (SOUTH[0] + 200 * number, SOUTH[1])
-        image, labels = make_scene(tmp_path / "small town", f"b{number}", origin=place)
-        masks = tmp_path / "small town/masks"
-        masks.mkdir(exist_ok=True)
-        with rasterio.open(image) as source:
-            road, profile = source.read(1) > 140, source.profile | {"count": 1}
-        with rasterio.open(masks / image.name, "w", **profile) as target:
-            target.write(road.astype(np.uint8), 1)
-        labels.unlink()
+        make_scene(tmp_path / "small town", f"b{number}", origin=place)
+    lines_to_masks(tmp_path / "small town")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -618,14 +599,14 @@ def test_black_wedges_of_one_set_count_for_it_alone(cities):
     assert "large: 0 in every band" in summary.rows["no data"]
 
 
-def test_a_set_without_georeference_is_told_by_its_key_and_has_a_size_of_its_own(cities):
+def test_a_set_without_georeference_is_told_by_its_key_and_has_a_size_of_its_own(
+    cities, write_nowhere
+):
     shutil.rmtree(cities / "small town")
     for number in range(2):
         pixels = np.full((3, 64, 64), 90, np.uint8)
-        write_plain(cities / f"plain/images/p{number}.png", pixels)
-        write_plain(
-            cities / f"plain/masks/p{number}.png", pixels[:1] // 90 * np.eye(64)[np.newaxis]
-        )
+        write_nowhere(pixels, name=f"plain/images/p{number}.png", driver="PNG")
+        write_nowhere(np.eye(64, dtype=np.uint8), name=f"plain/masks/p{number}.png", driver="PNG")
     with pytest.raises(DataError, match=r"--set imagery\.sets\.plain\.gsd_m=0\.5"):
         look_here()
     summary, sets = look_here("imagery.sets.plain.gsd_m=0.9")

@@ -198,7 +198,7 @@ def test_a_stage_in_the_folder_of_a_map_without_labels_leads_back_to_the_map(
     call, tmp_path, write_nowhere, words
 ):
     (tmp_path / "map/probabilities").mkdir(parents=True)
-    write_nowhere("city.tif", np.zeros((3, 8, 8), np.uint8))
+    write_nowhere(np.zeros((3, 8, 8), np.uint8), name="city.tif")
     config = {"run": ".", "imagery": {"images": ["../city.tif"]}}
     (tmp_path / "map/roadseg.json").write_text(json.dumps(config))
     done = call(*words, "--run", "map")
@@ -249,7 +249,7 @@ def test_the_project_of_images_without_a_place_is_not_named(
     mapped, map_images, tmp_path, write_nowhere
 ):
     with rasterio.open(mapped[0] / "images/city_0.tif") as city:
-        write_nowhere(tmp_path / "city.tif", city.read())
+        write_nowhere(city.read(), name="city.tif")
     assert "QGIS" not in str(map_images(tmp_path / "city.tif", settings=["imagery.gsd_m=1"]))
 
 
