@@ -73,7 +73,9 @@ def project(tmp_path, image):
     def write(**changes):
         scene = ReportScene("a & b", GRID, image, open_probability(raster), ROADS, None)
         scene = replace(scene, **changes)
-        scaling = Scaling({"uint16": ((100, 1100),) * 3}, (90.0,) * 3, (40.0,) * 3)
+        scaling = Scaling(
+            {"uint16": ((100, 1100), (200, 1200), (300, 1300))}, (90.0,) * 3, (40.0,) * 3
+        )
         areas = map_areas([GRID])
         shown = ReportScenes([scene], areas, {}, frozenset(), scaling, DEFAULT_BINS, {})
         write_project(workspace.qgis_project, workspace, shown)
@@ -123,7 +125,7 @@ def test_probabilities_show_any_road_and_masks_name_their_bins(project):
     assert [entry.get("label") for entry in entries] == ["background", *DEFAULT_BINS.shown_names]
     assert [entry.get("alpha") for entry in entries] == ["0", *["255"] * 7]
     assert image.get("redBand") == "1"
-    assert [text.text for text in image.iter("maxValue")] == ["1100"] * 3
+    assert [text.text for text in image.iter("maxValue")] == ["1100", "1200", "1300"]
 
 
 def test_the_view_is_all_of_the_scenes(project):

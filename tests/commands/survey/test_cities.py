@@ -2,8 +2,15 @@
 
 import numpy as np
 import pytest
+from affine import Affine
 
-from roadseg.commands.survey.cities import discover_images, discover_labels
+from roadseg.commands.survey.cities import (
+    discover_images,
+    discover_labels,
+    given_cities,
+    survey_cities,
+)
+from roadseg.config import load_config
 from roadseg.errors import ConfigError
 
 MASK = np.eye(32, dtype=np.uint8)
@@ -65,3 +72,13 @@ def test_folders_of_cities_are_to_be_named(tmp_path, write_raster):
     write_raster(name="north/images/1.tif")
     with pytest.raises(ConfigError, match="or --city with a folder that has both images and road"):
         discover_images(tmp_path)
+
+
+def test_the_values_of_the_masks_of_all_cities_are_known(tmp_path, write_raster):
+    for name, road, east in (("west", 1, 660_000), ("east", 255, 670_000)):
+        transform = Affine(1, 0, east, 0, -1, 4_000_000)
+        write_raster(shape=MASK.shape, name=f"{name}/images/1.tif", transform=transform)
+        write_raster(MASK * np.uint8(road), name=f"{name}/masks/1.tif", transform=transform)
+    cities = given_cities(str(tmp_path / name) for name in ("west", "east"))
+    surveyed = survey_cities(cities, load_config(None, ["split.folds=2"]))
+    assert surveyed.labels.mask_values == {0: 2, 1: 1, 255: 1}

@@ -54,6 +54,20 @@ def test_motorways_and_roundabouts_are_one_way_unless_they_say_no(tags, way):
 
 
 @pytest.mark.parametrize(
+    ("tags", "layer"),
+    [
+        ({}, 0),
+        ({"bridge": "yes"}, 1),
+        ({"bridge": "no"}, 0),
+        ({"bridge": "viaduct", "layer": "2"}, 2),
+        ({"layer": "-1"}, -1),
+    ],
+)
+def test_a_bridge_is_one_layer_up_unless_it_says_otherwise(tags, layer):
+    assert traffic(highway="primary", **tags).layer.item() == layer
+
+
+@pytest.mark.parametrize(
     ("highways", "closed"),
     [
         ("footway path steps cycleway pedestrian bridleway corridor footway;steps", True),

@@ -54,11 +54,16 @@ def test_a_failure_that_stays_is_told_with_the_number_of_tries(client, world):
     )
 
 
-def test_a_server_that_says_how_long_to_wait_is_left_alone_that_long(client, world):
-    world.fail("/fine", lambda h: h.give(429, b"", headers={"Retry-After": "1"}), times=1)
-    begun = time.monotonic()
+def test_a_server_that_says_how_long_to_wait_is_left_alone_that_long_by_all(client, world):
+    world.fail("/fine", lambda h: h.give(429, b"", headers={"Retry-After": "2"}), times=1)
+    begun, asked = time.monotonic(), []
+    other = threading.Timer(1, client.get, (f"{world.address}/fine", body))
+    for timer in (other, threading.Timer(1.6, lambda: asked.append(len(world.asked)))):
+        timer.start()
     assert client.get(f"{world.address}/fine", body) == b"fine"
-    assert time.monotonic() - begun >= 1
+    assert time.monotonic() - begun >= 2
+    assert asked == [1]
+    other.join()
 
 
 def test_a_server_that_asks_to_wait_too_long_is_told(client, world):
@@ -250,15 +255,16 @@ def test_a_name_that_does_not_resolve_is_told_after_two_tries(monkeypatch):
     assert told.endswith("(asked 2 times)")
 
 
-def test_a_form_is_posted(client, world):
+@pytest.mark.parametrize(("status", "content"), [(200, b"done"), (303, b"fine")])
+def test_a_form_is_posted_once_also_where_the_answer_is_elsewhere(client, world, status, content):
     posted = []
 
     def do_post(handler):
         posted.append(handler.rfile.read(int(handler.headers["Content-Length"])))
-        handler.give(200, b"done")
+        handler.give(status, b"done", headers={"Location": "/fine"})
 
     world.server.RequestHandlerClass.do_POST = do_post
-    assert client.get(f"{world.address}/any", body, form=b"data=1") == b"done"
+    assert client.get(f"{world.address}/any", body, form=b"data=1") == content
     assert posted == [b"data=1"]
 
 
