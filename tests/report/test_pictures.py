@@ -1,5 +1,6 @@
 import base64
 import io
+from functools import partial
 
 import numpy as np
 import pytest
@@ -42,9 +43,11 @@ def test_an_image_on_the_map_is_not_warped(write_raster):
 
 def test_an_image_that_is_turned_is_laid_flat(write_raster):
     turned = Affine(0.866, 0.5, 500000, 0.5, -0.866, 4000000)  # by 30 degrees
-    flat = photo(write_raster(np.full((3, 100, 100), 200, np.uint8), transform=turned), 100)
+    pixels = np.repeat(np.uint8([200, 0]), 50)[:, np.newaxis] * np.ones((3, 1, 100), np.uint8)
+    flat = photo(write_raster(pixels, transform=turned, nodata=0), 100)
     assert flat.bounds[2] - flat.bounds[0] == pytest.approx(136.6, abs=3)
-    assert np.mean(flat.pixels[-1] > 0) == pytest.approx(1e4 / 136.6**2, abs=0.05)
+    assert np.mean(flat.pixels[-1] > 0) == pytest.approx(5e3 / 136.6**2, abs=0.03)
+    assert set(flat.pixels[-1].ravel().tolist()) == {0, 255}
 
 
 def test_an_image_in_degrees_lies_where_it_should(write_raster):
@@ -95,6 +98,14 @@ def test_pixels_without_data_are_clear():
     pixels[3, :32] = 0
     shown = np.asarray(picture(photo_uri(MapImage(pixels, BOX), most_bytes=10**6)))
     assert (shown[0, 0, 3], shown[63, 0, 3]) == (0, 255)
+
+
+@pytest.mark.parametrize("encode", [probability_uri, partial(mask_uri, threshold=0.4)])
+def test_roads_without_data_are_clear(encode):
+    pixels = np.full((2, 64, 64), 255, np.uint8)
+    pixels[1, :32] = 0
+    shown = np.asarray(picture(encode(MapImage(pixels, BOX), most_bytes=10**6)).convert("RGBA"))
+    assert shown[0, 0, 3] == 0 < shown[63, 0, 3]
 
 
 def test_a_picture_shrinks_until_it_fits_or_is_left_out():

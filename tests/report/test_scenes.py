@@ -1,11 +1,22 @@
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import shapely
 from affine import Affine
 
+from roadseg.config import load_config
 from roadseg.dataset.chips import read_chips, write_chips
 from roadseg.raster.grid import Grid
-from roadseg.report.map_data import map_areas
-from roadseg.report.scenes import ReportScene, ReportScenes, read_scenes
+from roadseg.report.map_data import Precision, map_areas
+from roadseg.report.scenes import (
+    ReportScene,
+    ReportScenes,
+    describe_map,
+    encode_pictures,
+    read_scenes,
+)
+from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.speeds import DEFAULT_BINS
 from tests.drawing import UTM, drawn
 
@@ -19,18 +30,22 @@ def roads(*rows_m):
     return drawn(*[[(480000, 3650000 - m), (480200, 3650000 - m)] for m in rows_m])
 
 
-def lines_of(scene):
-    """Return how many lines a report shows of each kind of road on a scene."""
-    shown = ReportScenes(
-        scenes=[scene],
-        areas=map_areas([GRID]),
+def report_of(*scenes):
+    """Return the scenes of a report, all of one place."""
+    return ReportScenes(
+        scenes=scenes,
+        areas=map_areas([GRID] * len(scenes)),
         networks={},
         joined=frozenset(),
         scaling=None,
         bins=DEFAULT_BINS,
         chips=(),
     )
-    return {kind: len(roads.lines) for kind, roads in shown.compared[0].items()}
+
+
+def lines_of(scene):
+    """Return how many lines a report shows of each kind of road on a scene."""
+    return {kind: len(roads.lines) for kind, roads in report_of(scene).compared[0].items()}
 
 
 @pytest.mark.parametrize(
@@ -68,3 +83,15 @@ def test_an_image_without_chips_has_no_labels(finished):
     write_chips(workspace.chips, listed.scenes, chips, listed.bins)
     (scene,) = read_scenes(config, workspace, [name]).scenes
     assert scene.reference is None
+
+
+def test_masks_begin_at_the_threshold_of_the_network_that_predicted_them(write_raster):
+    road = open_probability(write_raster(np.full((200, 200), 0.45, np.float32)))
+    files = [replace(road, threshold=threshold) for threshold in (0.3, 0.6)]
+    shown = report_of(
+        *[ReportScene(f"{file.threshold}", GRID, None, file, None, None) for file in files]
+    )
+    config = load_config(None)
+    masks = [encode_pictures(config, shown, row, most_bytes=10**6)["mask"] for row in (0, 1)]
+    assert masks[0]["picture"] != masks[1]["picture"]
+    assert describe_map(config, shown, Precision(0.1, 0))["threshold"] == "0.3 to 0.6"
