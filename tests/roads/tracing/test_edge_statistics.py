@@ -7,6 +7,7 @@ from pyproj import CRS
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.graph.road_graph import RoadGraph, sample_points
 from roadseg.roads.tracing.edge_statistics import SamplePointGroups, add_up, margin_px, sample_edges
+from tests.drawing import edges_of
 
 METRE = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 100), 100, 100)
 DEGREES = Grid(CRS.from_epsg(4326), Affine(2.7e-6, 0, -115.2, 0, -2.7e-6, 36.2), 200, 200)
@@ -45,6 +46,20 @@ def test_the_width_of_a_slanting_road_is_measured_across_it():
     row, col = np.mgrid[:100, :100] + 0.5
     road = (np.abs(row - col) / np.sqrt(2) < 6).astype(np.uint8) * 255
     assert width(METRE, road, (20, 20), (80, 80)) == pytest.approx(12, abs=0.8)
+
+
+def test_neither_a_junction_nor_a_narrow_part_makes_the_width():
+    road = np.zeros((100, 100), dtype=np.uint8)
+    road[45:55] = road[:, 60:70] = 255
+    road[:48, 15:35] = road[52:, 15:35] = 0
+    assert width(METRE, road, (50, 10), (50, 90)) == pytest.approx(10, abs=0.6)
+
+
+def test_across_an_edge_is_so_at_its_ends_too_wherever_the_next_edge_is():
+    places = np.array([[(20.0, 10), (20, 30)], [(80, 60), (80, 90)]])
+    graph = edges_of(*[METRE.to_metric(ends) for ends in places], crs=METRE.metric_crs)
+    (samples,) = SamplePointGroups(graph, METRE, block_px=1000)
+    assert samples.sideways == pytest.approx(np.full((25, 2), (-1, 0)))
 
 
 def test_pixels_in_degrees_are_not_square():
