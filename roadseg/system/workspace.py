@@ -50,7 +50,6 @@ class Workspace:
     scaling = _InRun("scaling.json")  # Scaling of the bands to uint8: prepare -> train.
     quality = _InRun("quality")  # Sheets with labels over images: prepare -> the user.
     masks = _InRun("masks")  # Prepare -> train, evaluate.
-    first_probabilities = _InRun("first_probabilities")  # Before adapting: map -> map.
     pseudo_labels = _InRun("pseudo_labels")  # Masks of certain roads: map -> prepare.
     folds = _InRun("folds.json")  # Fold of every chip: split -> train, predict, evaluate.
     fold_layer = _InRun("folds.gpkg")  # Footprint and fold of every chip: split -> the user.

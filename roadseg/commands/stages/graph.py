@@ -19,7 +19,7 @@ from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, wi
 from roadseg.config import Config
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.edge_calibration import Calibration, calibrate
-from roadseg.dataset.held_out import Predicted, held_out_chips, read_predicted
+from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.scene_parts import images_in_area, open_scene_probability
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.roads.formats.by_suffix import check_formats, write_graphs
@@ -173,8 +173,13 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
     stage = declared_stage("graph", config, workspace)
     if done := stage.summary(GraphSummary, force=force):
         return done
-    predicted, folder = read_predicted(workspace), workspace.graphs
-    scenes = _scenes(workspace, predicted)
+    predicted = read_predicted(workspace)
+    names = predicted.scenes
+    paths = {name: require(workspace.probability(name), made_by="predict") for name in names}
+    folder = workspace.graphs
+    # How rasters without a place are read depends on the set of their scene.
+    set_of = read_chips(workspace.chips).set_of if workspace.chips.exists() else {}
+    scenes = [SceneToTrace(name, path, set_of.get(name, "")) for name, path in paths.items()]
     stage.begin()
     scenes, calibration = _calibrated(scenes, config, workspace)
     calibration_files = keep_calibration(workspace, predicted, calibration)
@@ -186,27 +191,6 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
         summary, [*(path for path in (*graphs, submission) if path.exists()), *calibration_files]
     )
     return summary
-
-
-def calibrate_network(config: Config, workspace: Workspace) -> Calibration | None:
-    """Calibrate the confidence of the network that has predicted a run; no graph is written.
-
-    Returns:
-        The calibration, which is kept beside the weights; None if there is no edge to measure.
-    """
-    predicted = read_predicted(workspace)
-    _, calibration = _calibrated(_scenes(workspace, predicted), config, workspace)
-    keep_calibration(workspace, predicted, calibration)
-    return calibration
-
-
-def _scenes(workspace: Workspace, predicted: Predicted) -> list[SceneToTrace]:
-    """Return the predicted scenes of a run."""
-    names = predicted.scenes
-    paths = {name: require(workspace.probability(name), made_by="predict") for name in names}
-    # How rasters without a place are read depends on the set of their scene.
-    set_of = read_chips(workspace.chips).set_of if workspace.chips.exists() else {}
-    return [SceneToTrace(name, path, set_of.get(name, "")) for name, path in paths.items()]
 
 
 def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:

@@ -143,12 +143,9 @@ def run(
         before = read_checkpoint_facts(network, "last")["prepared_data"]
         again = force or before != read_stage_key(made.record("split"))
     trained = train.run_fold(planned, made, fold=_FOLD, force=again)
-    if read_calibration(network) is None:
-        # Its confidence is measured on the certain roads of chips that it has not learned.
-        predict.run(planned, made, fold=_FOLD)
-        measured = graph.calibrate_network(planned, made)
-        if measured is None and (calibration := read_calibration(start)) is not None:
-            write_calibration(network, calibration)
+    # The confidence cannot be measured without labels; that of the first network is kept.
+    if (calibration := read_calibration(start)) is not None:
+        write_calibration(network, calibration)
     say(
         "adapt",
         AdaptSummary(str(network), len(labels.images), labels.sure_km, labels.road_km, trained),
@@ -189,7 +186,7 @@ def _write_labels(
     once = config.predict.model_copy(update={"tta": False})
     config = config.model_copy(update={"predict": once})
     predicted = predict.run_images(
-        config, images, checkpoints=[start], output=made.first_probabilities, force=force
+        config, images, checkpoints=[start], output=made.probabilities, force=force
     )
     image_of = find_images(images)
     # What is doubtful is no label, and no background either.
@@ -197,7 +194,7 @@ def _write_labels(
     used, sure_km, road_km, gsd_m = [], 0.0, 0.0, None
     names = predicted.scenes
     for name in counted(names, "find certain roads", total=len(names), unit="scenes"):
-        scene = graph.SceneToTrace(name, made.first_probabilities / f"{name}.tif")
+        scene = graph.SceneToTrace(name, made.probability(name))
         found = scene.open(config)
         roads = graph.find_roads(config, scene, workers=config.compute.workers)
         roads = rate_edges(roads, found, options)

@@ -273,7 +273,7 @@ def _is_begun(path: Path, run: Path) -> bool:
                 f"{path.parent}: has a run whose config lies elsewhere; use another --output"
             )
         return False
-    places = made.masks, made.checkpoint(0), made.probabilities, made.adapted.first_probabilities
+    places = made.masks, made.checkpoint(0), made.probabilities, made.adapted.probabilities
     if any(place.exists() for place in places):
         return True
     if realpath(found := load_config(path).run) != realpath(run):

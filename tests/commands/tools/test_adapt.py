@@ -16,14 +16,13 @@ from roadseg.commands.stages import quantize, train
 from roadseg.commands.tools import adapt, improve
 from roadseg.commands.tools import map as tool
 from roadseg.config import load_config
-from roadseg.dataset.edge_calibration import CONFIDENCE_FILE, read_calibration
+from roadseg.dataset.edge_calibration import read_calibration
 from roadseg.errors import ConfigError
 from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts
 from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.learn.training.timetable import Pace
 from roadseg.raster.images import open_raster
 from roadseg.roads.formats.files import read_gpkg
-from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system.locks import holders
 from roadseg.system.stage_records import read_stage_key
 from roadseg.system.workspace import Workspace
@@ -119,24 +118,11 @@ def test_its_config_names_the_rotations_of_the_map(adapted):
     assert not load_config(made).predict.tta  # By itself, init would set it for such images.
 
 
-def test_its_confidence_is_its_own_also_on_the_map(adapted):
+def test_its_confidence_is_that_of_the_first_network(adapted):
     folder, _, _ = adapted
     network = Workspace(folder / "map/adapted").checkpoint(0)
-    own, first = (read_calibration(path).of_set("") for path in (network, starter_folder()))
-    assert own != first
-    found = open_probability(folder / f"map/probabilities/place_{PLACES[0]}.tif", gsd_m=None)
-    assert found.edge_model == own
-
-
-def test_without_roads_to_measure_it_the_confidence_is_that_of_the_first_network(
-    adapted, copied, monkeypatch
-):
-    made = Workspace(copied).adapted
-    (made.checkpoint(0) / CONFIDENCE_FILE).unlink()
-    monkeypatch.setattr(adapt.graph, "calibrate_network", lambda *_: None)
-    map_adapted(adapted[0], output=copied)
-    own, first = (read_calibration(path) for path in (made.checkpoint(0), starter_folder()))
-    assert own.of_set("") == first.of_set("")
+    copied, first = (read_calibration(path) for path in (network, starter_folder()))
+    assert copied.of_set("") == first.of_set("")
 
 
 def test_its_card_says_what_the_labels_are(adapted):
@@ -250,7 +236,7 @@ def test_the_time_is_two_minutes_if_none_is_given_now_or_before(tmp_path, monkey
     for minutes in (None, 7.5, None):
         with pytest.raises(ZeroDivisionError):
             map_adapted(tmp_path, minutes=minutes)
-        begun.adapted.first_probabilities.mkdir(parents=True, exist_ok=True)
+        begun.adapted.probabilities.mkdir(parents=True, exist_ok=True)
         (begun.adapted.root / "roadseg.json").write_text('{"train": {"minutes": 7.5}}')
     times = [settings[0] for settings in seen]
     assert times == ["train.minutes=2.0", "train.minutes=7.5", "train.minutes=7.5"]
@@ -267,5 +253,5 @@ def test_a_call_that_ended_before_it_adapted_has_set_how_to(tmp_path, monkeypatc
     for given in (["train.minutes=7.5", "train.window_px=96"], []):
         with pytest.raises(ZeroDivisionError):
             tool.run([str(images)], output, adapt=True, settings=given, say=lambda *_: None)
-        Workspace(output).adapted.first_probabilities.mkdir(parents=True, exist_ok=True)
+        Workspace(output).adapted.probabilities.mkdir(parents=True, exist_ok=True)
     assert [(train.minutes, train.window_px) for train in seen] == [(7.5, 96)] * 2
