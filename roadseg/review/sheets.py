@@ -12,7 +12,6 @@ import shapely
 from roadseg.arrays import Bytes, Floats
 from roadseg.raster.extents import ScenePart
 from roadseg.raster.grid import Grid, reproject, reproject_points
-from roadseg.raster.mosaic import group_tiles
 from roadseg.raster.windows import Window
 from roadseg.report.map_data import Area, Precision, encode_column, encode_lines
 from roadseg.report.pictures import photo_uri, probability_uri, read_photo, read_road
@@ -22,7 +21,7 @@ from roadseg.review.edits import Edit
 from roadseg.review.order import worth_of_looks
 from roadseg.roads.graph.joining import disjoint_union, to_crs, touching
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
-from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
+from roadseg.roads.masks.tiled_probabilities import as_one, group_tiles
 from roadseg.roads.tracing.link_paths import trace_links
 from roadseg.roads.tracing.trace import PixelSource
 
@@ -164,8 +163,7 @@ class Sheet:
         files = [scene.probability for scene in self.scenes if scene.probability]
         grounds = [file.grid.footprint_in(self.area.crs) for file in files]
         pairs = touching(np.array(grounds, dtype=object), within_m=1.0)
-        grids = [file.grid for file in files]
-        groups = group_tiles(grids, pairs, off_px=OFF_PX) if files else []
+        groups = group_tiles([file.grid for file in files], pairs)
         pixels = [
             (
                 files[rows[0]] if len(rows) == 1 else as_one([files[row] for row in rows]),

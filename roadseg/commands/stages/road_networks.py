@@ -9,11 +9,10 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Ints, Shapes
-from roadseg.raster.mosaic import group_tiles
 from roadseg.roads.graph.joining import join_scenes, to_crs, touching
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import ProbabilityFile
-from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
+from roadseg.roads.masks.tiled_probabilities import as_one, group_tiles
 from roadseg.roads.options import GraphOptions, TraceOptions
 from roadseg.roads.tracing.trace import find_graph
 from roadseg.system.parallel import in_order
@@ -121,7 +120,7 @@ def _warn_of_length(tiles: Sequence[ProbabilityFile], areas: Shapes) -> None:
 def _groups(tiles: Sequence[ProbabilityFile], pairs: Ints) -> list[list[int]]:
     """Group scenes that touch and can be traced as one raster; warn of those that cannot."""
     is_alike = [tiles[a].speed_bins == tiles[b].speed_bins for a, b in pairs]
-    groups = group_tiles([tile.grid for tile in tiles], pairs[is_alike], off_px=OFF_PX)
+    groups = group_tiles([tile.grid for tile in tiles], pairs[is_alike])
     number = {row: nth for nth, rows in enumerate(groups) for row in rows}
     apart = [(a, b) for a, b in pairs.tolist() if number[a] != number[b]]
     if apart:

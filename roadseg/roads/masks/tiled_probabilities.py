@@ -15,7 +15,6 @@ from roadseg.arrays import Bytes, Ints, Shapes
 from roadseg.raster.extents import Extent, border_of, joined_extent
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import open_raster, reading
-from roadseg.raster.mosaic import cover_tiles, place_tile
 from roadseg.raster.pixels import CACHE_BYTES
 from roadseg.raster.windows import Window, shared_window, window_corners
 from roadseg.roads.logistic import EdgeModel, mean_model
@@ -23,7 +22,7 @@ from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.speeds import SpeedBins
 
 _MOST_OPEN = 64  # Tiles that are open at once, at most.
-OFF_PX = 0.1  # Pixels; corners of a tile may lie so far off those of the first.
+_OFF_PX = 0.1  # Pixels; corners of a tile may lie so far off those of the first.
 
 _Read = Callable[[ProbabilityFile, Window], Bytes]
 
@@ -172,15 +171,21 @@ class _OpenTiles:
 
 
 def as_one(tiles: Sequence[ProbabilityFile]) -> TiledProbability:
-    """Return rasters on common pixels (`mosaic.group_tiles`), with the same speed bins, as one."""
+    """Return rasters on common pixels (`group_tiles`), with the same speed bins, as one."""
     first = tiles[0].grid
-    placed = [place_tile(tile.grid, first, off_px=OFF_PX) for tile in tiles]
-    grid, places = cover_tiles(first, [place for place in placed if place is not None])
+    placed = [place_tile(tile.grid, first) for tile in tiles]
+    on_first = [place for place in placed if place is not None]
+    row, col = (min(place[axis] for place in on_first) for axis in (0, 1))
+    last_row, last_col = (
+        max(place[axis] + place[axis + 2] for place in on_first) for axis in (0, 1)
+    )
+    whole = Window(row, col, last_row - row, last_col - col)
+    places = [place.within(whole) for place in on_first]
     boxes = [shapely.box(p.col, p.row, p.col + p.width, p.row + p.height) for p in places]
     shared = sum(box.area for box in boxes) > shapely.union_all(boxes).area
     named = [tile.threshold for tile in tiles if tile.threshold is not None]
     return TiledProbability(
-        grid=grid,
+        grid=first.crop(*whole),
         speed_bins=tiles[0].speed_bins,
         tiles=tuple(tiles),
         places=tuple(places),
@@ -193,3 +198,54 @@ def as_one(tiles: Sequence[ProbabilityFile]) -> TiledProbability:
 def _all_bands(tile: ProbabilityFile, window: Window) -> Bytes:
     road, bins = tile.read_all(window)
     return np.concatenate([road[:0] if bins is None else bins, road[np.newaxis]])
+
+
+def place_tile(tile: Grid, grid: Grid) -> Window | None:
+    """Return the position of a tile on the pixels of a grid, possibly outside of the grid.
+
+    Args:
+        tile: raster with the CRS of the grid.
+        grid: grid from whose first pixel rows and columns are counted; they may be negative.
+
+    Returns:
+        The window; None if a corner is more than 0.1 pixels off, so that size, direction or
+        position of the pixels differ.
+    """
+    corners_px = grid.to_pixel(tile.to_map(tile.corners))
+    start = corners_px[0].round()
+    apart_px = np.abs(corners_px - (start + tile.corners)).max()
+    if not apart_px <= _OFF_PX:  # Neither is it where that is NaN.
+        return None
+    return Window(int(start[0]), int(start[1]), tile.height, tile.width)
+
+
+def group_tiles(grids: Sequence[Grid], pairs: Ints) -> list[list[int]]:
+    """Group rasters that touch each other and are on the pixels of the first one of their group.
+
+    Args:
+        pairs: shape (k, 2), indices of rasters that touch each other.
+
+    Returns:
+        Indices of the rasters of each group, ascending, in the order of the first one. A raster
+        that fits no other is a group of its own.
+    """
+    beside: dict[int, set[int]] = {row: set() for row in range(len(grids))}
+    for here, there in pairs.tolist():
+        beside[here].add(there)
+        beside[there].add(here)
+    left, groups = set(beside), []
+    for first in beside:
+        group, ahead = [], [first] if first in left else []
+        while ahead:
+            group.append(ahead.pop())
+            left.discard(group[-1])
+            fitting = {
+                row
+                for row in beside[group[-1]] & left
+                if grids[row].crs == grids[first].crs and place_tile(grids[row], grids[first])
+            }
+            left -= fitting
+            ahead += fitting
+        if group:
+            groups.append(sorted(group))
+    return groups
