@@ -20,7 +20,7 @@ from roadseg.options import Section, setting
 from roadseg.raster.options import ImageryOptions, box_numbers
 from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions
 from roadseg.system.files import with_home
-from roadseg.system.records import by_dotted_key, parse_json, write_json
+from roadseg.system.records import changes, parse_json, write_json
 from roadseg.system.schemas import expected_and_got, first_faults
 
 FILE_NAME = "roadseg.json"
@@ -354,9 +354,8 @@ def change_config(path: Path, assignments: Sequence[str]) -> None:
 
 def differences(there: Config, here: Config) -> dict[str, list[Any]]:
     """Return the settings in which two configs differ: both values by dotted key."""
-    one, other = (by_dotted_key(config.model_dump(mode="json")) for config in (there, here))
-    keys = dict.fromkeys([*one, *other])
-    return {key: [one.get(key), other.get(key)] for key in keys if one.get(key) != other.get(key)}
+    found = changes(there.model_dump(mode="json"), here.model_dump(mode="json"))
+    return {key: [one, other] for key, one, other in found}
 
 
 def with_absolute_paths(config: Config, folder: Path) -> Config:

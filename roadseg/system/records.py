@@ -5,7 +5,7 @@ import hashlib
 import json
 import platform
 from codecs import BOM_UTF8
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -121,6 +121,18 @@ def by_dotted_key(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
         dotted = f"{prefix}{key}"
         flat |= by_dotted_key(value, f"{dotted}.") if is_section else {dotted: value}
     return flat
+
+
+def changes(
+    before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the values in which nested records differ: dotted key, old and new; None if missing."""
+    for key in {**before, **now}:
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from changes(old, new, f"{prefix}{key}.")
+        elif old != new:
+            yield f"{prefix}{key}", old, new
 
 
 def versions() -> dict[str, str]:

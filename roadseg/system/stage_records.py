@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from roadseg.system.dry_runs import UNKNOWN, Plan
 from roadseg.system.files import moved_with
 from roadseg.system.fingerprints import fingerprints
 from roadseg.system.machine import peak_memory_mb
-from roadseg.system.records import key_of, known_settings, versions, write_json
+from roadseg.system.records import changes, key_of, known_settings, versions, write_json
 from roadseg.system.schemas import TOLERANT, InsidePath, check, read_strict
 from roadseg.system.text import count, first
 from roadseg.system.workspace import require
@@ -207,7 +207,8 @@ class Stage:
         if earlier.key == self.key:
             return None
         # Settings explain more than fingerprints, so inputs are named only if no setting changed.
-        changed = list(_changes(earlier.settings, self.made_from.known_to(earlier)))
+        settings = changes(earlier.settings, self.made_from.known_to(earlier))
+        changed = [f"{key} {_short(old)} -> {_short(new)}" for key, old, new in settings]
         if not changed:
             before, now = earlier.inputs, self.made_from.inputs
             marks = dict.fromkeys(before.keys() - now.keys(), " (removed)")
@@ -440,15 +441,6 @@ def _moved(value: Any, folder: Path, former: str) -> Any:  # noqa: ANN401 - any 
     if isinstance(value, list):
         return [_moved(inner, folder, former) for inner in value]
     return moved_with(folder, former, value) if isinstance(value, str) else value
-
-
-def _changes(before: Mapping[str, Any], now: Mapping[str, Any], at: str = "") -> Iterator[str]:
-    for key in dict.fromkeys([*before, *now]):
-        old, new = before.get(key), now.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            yield from _changes(old, new, f"{at}{key}.")
-        elif old != new:
-            yield f"{at}{key} {_short(old)} -> {_short(new)}"
 
 
 def _short(value: Any) -> str:  # noqa: ANN401 - any JSON value

@@ -16,13 +16,13 @@ from roadseg.errors import RoadsegError
 from roadseg.learn.hardware.interrupts import Stop
 from roadseg.learn.network.checkpoint_facts import MODEL, Facts
 from roadseg.learn.network.checkpoints import named, save_checkpoint
-from roadseg.learn.training.history import Row, best_row, has_ended, seconds_of, write_metrics
+from roadseg.learn.training.history import Row, best_row, has_ended, seconds_of
 from roadseg.learn.training.samples import HeldOutBatches, TrainingBatches
 from roadseg.learn.training.timetable import TrainingClock
 from roadseg.learn.training.trainer import Batch, Trainer, learning_rate
 from roadseg.learn.training.validation import thresholds_in, validate
 from roadseg.system.progress import Progress, counted
-from roadseg.system.records import versions
+from roadseg.system.records import versions, write_csv
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY = 20  # Steps between looks at the loss, each of which waits for the device.
@@ -174,7 +174,7 @@ class Epochs:
             return
         history, folder = self.clock.history, self.folder
         best = best_row(history)
-        write_metrics(folder / "metrics.csv", history)
+        write_csv(folder / "metrics.csv", history)
         self.after_epoch(history)
         if best is row:
             weights = named(MODEL, self.trainer.model.state_dict())

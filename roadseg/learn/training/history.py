@@ -1,18 +1,16 @@
 """History: the epochs of a training, which one was best, and whether it has ended."""
 
-import csv
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from roadseg.errors import ConfigError
 from roadseg.learn.network.checkpoint_facts import Facts, checkpoint_path, read_checkpoint_facts
 from roadseg.learn.options import TrainOptions
-from roadseg.system.files import atomic_write
 from roadseg.system.fingerprints import GONE
-from roadseg.system.records import is_fixed, known_settings
+from roadseg.system.records import changes, is_fixed, known_settings
 
 _log = logging.getLogger(__name__)
 _PATH_SETTINGS = {"init", "encoder_weights"}  # They may name a file, which may move.
@@ -43,9 +41,11 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
         for name, fixed in TrainOptions.retired.items()
         if name in facts and not is_fixed(facts[name], fixed)
     }
-    changed = {
-        key: found for key in wanted if (found := list(_changed(key, facts.get(key), wanted[key])))
-    }
+    changed: dict[str, list[str]] = {}
+    for key, before, after in changes({name: facts.get(name) for name in wanted}, wanted):
+        if after != GONE:
+            section, _, _ = key.partition(".")
+            changed.setdefault(section, []).append(f"{key} {before} (now {after})")
     if "prepared_data" in changed:
         own = {key: found for key, found in changed.items() if key not in _OF_DATA}
         changed = {
@@ -63,15 +63,6 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
         _log.warning("%s is missing, so the training starts from the beginning", best)
         return None
     return facts
-
-
-def _changed(key: str, before: Any, now: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
-    """Yield the changed settings, with dotted keys for parts of a setting."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        for name in dict.fromkeys([*before, *now]):
-            yield from _changed(f"{key}.{name}", before.get(name), now.get(name))
-    elif now not in (before, GONE):
-        yield f"{key} {before} (now {now})"
 
 
 def best_row(history: list[Row]) -> Row:
@@ -92,11 +83,3 @@ def has_ended(history: list[Row], options: TrainOptions) -> bool:
         return False
     passed = len(history) - best_row(history)["epoch"]
     return len(history) >= options.epochs or passed >= options.patience
-
-
-def write_metrics(path: Path, history: list[Row]) -> None:
-    """Write the epochs as a table, one line each."""
-    with atomic_write(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(history[0]))
-        writer.writeheader()
-        writer.writerows(history)
