@@ -47,6 +47,7 @@ from roadseg.raster.scaling import Scaling
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window, cut_blocks, fitting_batch
 from roadseg.roads.speeds import DEFAULT_BINS
+from roadseg.system.schemas import check
 
 BLOCK_PX = 2048
 BANDS = 3
@@ -190,7 +191,7 @@ def task_of(engine, image, checkpoint, options):
     batch_size = fitting_batch([windows], most=predict.most_at_once(side))
     sides = ((side,),)
     networks = Networks((checkpoint,), (), predict, compute, side, sides, batch_size, windows)
-    scaling, bins = Scaling.from_json(known["scaling"]), speed_bins_of(known)
+    scaling, bins = check(known["scaling"], Scaling), speed_bins_of(known)
     path = image.with_name("out.tif")
     scene = SceneToPredict("scene", facts, scaling, path, "key", bins, None, None, (), side, sides)
     return Task(scene, (range(size[0]),), is_all=True, networks=networks)

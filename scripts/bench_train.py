@@ -41,6 +41,7 @@ from roadseg.learn.training.trainer import build_optimizer
 from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling
 from roadseg.system.records import read_json
+from roadseg.system.schemas import check
 from roadseg.system.workspace import Workspace
 
 BANDS = 3
@@ -139,7 +140,7 @@ def city(config):
             scenes[chip.scene],
             workspace.mask(chip.scene),
             chip.window,
-            Scaling.from_json(scaling),
+            check(scaling, Scaling),
         )
         for chip in listed.chips
     ]

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -62,18 +61,6 @@ class Scaling:
             )
         for name, limits in self.ranges.items():
             _check_ranges(name, limits)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Scaling":
-        """Return the scaling that `dataclasses.asdict` turned into these JSON values."""
-        return cls(
-            ranges={
-                name: tuple((float(low), float(high)) for low, high in bands)
-                for name, bands in values["ranges"].items()
-            },
-            mean=tuple(values["mean"]),
-            std=tuple(values["std"]),
-        )
 
     def apply(self, bands: Array) -> Bytes:
         """Scale an array of shape (band, row, col) to uint8, rounding and clipping at both ends.

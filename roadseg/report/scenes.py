@@ -81,7 +81,7 @@ class ReportScene:
     image: RasterFacts | None
     probability: ProbabilityFile | None
     graph: RoadGraph | None
-    reference: RoadGraph | None
+    reference: RoadGraph | None = None
     complete: shapely.MultiPolygon | None = None
 
 
@@ -141,7 +141,9 @@ def read_scenes(
 ) -> ReportScenes:
     """Read the scenes of a run; what cannot be read is listed and left out."""
     left_out: list[str] = []
-    chips = _chips(workspace, left_out)
+    chips: ChipList | None = None
+    with _listed_in(left_out):
+        chips = read_chips(workspace.chips) if workspace.chips.exists() else None
     listed = {scene.name: scene for scene in chips.scenes} if chips else {}
     # Images without chips, such as those that `improve` only maps, have no labels that count.
     labelled = {chip.scene for chip in chips.chips} if chips and with_labels else set()
@@ -151,9 +153,8 @@ def read_scenes(
         with _listed_in(left_out):
             image, set_name = images.get(name, (None, ""))
             own = config.of_set(set_name)
-            scene = _read_scene(own, workspace, name, image, left_out)
             record = listed[name] if name in labelled else None
-            scenes.append(_with_reference(own, workspace, scene, record, left_out))
+            scenes.append(_read_scene(own, workspace, name, image, record, left_out=left_out))
     if not scenes:
         raise DataError(f"none of {len(names)} scenes can be shown, the first: {left_out[0]}")
     areas = map_areas([scene.grid for scene in scenes])
@@ -258,13 +259,6 @@ def _thresholds_text(config: Config, shown: ReportScenes) -> str:
     )
 
 
-def _chips(workspace: Workspace, left_out: list[str]) -> ChipList | None:
-    with _listed_in(left_out):
-        if workspace.chips.exists():
-            return read_chips(workspace.chips)
-    return None
-
-
 def _images(
     config: Config, listed: Mapping[str, SceneRecord], left_out: list[str]
 ) -> dict[str, tuple[Path, str]]:
@@ -279,8 +273,15 @@ def _images(
 
 
 def _read_scene(
-    config: Config, workspace: Workspace, name: str, image: Path | None, left_out: list[str]
+    config: Config,
+    workspace: Workspace,
+    name: str,
+    image: Path | None,
+    record: SceneRecord | None,
+    *,
+    left_out: list[str],
 ) -> ReportScene:
+    """Read a scene, with its labels if prepare has recorded any."""
     facts, probability = None, None
     if image is not None:
         with _listed_in(left_out):
@@ -295,7 +296,15 @@ def _read_scene(
         facts = facts and _where_predicted(facts, grid)
     else:
         grid = facts.grid if facts else _ground_of(graph, name)
-    return ReportScene(name, grid, facts, probability, graph, reference=None)
+    scene = ReportScene(name, grid, facts, probability, graph)
+    if record is None or not (mask := workspace.mask(name)).exists():
+        return scene
+    with _listed_in(left_out):
+        labels, imagery, tracing = config.labels, config.imagery, config.graph
+        known = read_reference(record, mask, grid, labels=labels, imagery=imagery, tracing=tracing)
+        roads = clip_graph(known.roads, grid.footprint_m)
+        return replace(scene, reference=roads, complete=known.complete)
+    return scene
 
 
 def _photo_facts(image: Path, options: ImageryOptions) -> RasterFacts:
@@ -324,30 +333,6 @@ def _ground_of(graph: RoadGraph | None, name: str) -> Grid:
     west, south, east, north = shapely.total_bounds(graph.lines)
     height, width = (max(1, int(np.ceil(size))) for size in (north - south, east - west))
     return Grid(graph.crs, Affine(1, 0, west, 0, -1, north), height, width)
-
-
-def _with_reference(
-    config: Config,
-    workspace: Workspace,
-    scene: ReportScene,
-    listed: SceneRecord | None,
-    left_out: list[str],
-) -> ReportScene:
-    mask = workspace.mask(scene.name)
-    if listed is None or not mask.exists():
-        return scene
-    with _listed_in(left_out):
-        reference = read_reference(
-            listed,
-            mask,
-            scene.grid,
-            labels=config.labels,
-            imagery=config.imagery,
-            tracing=config.graph,
-        )
-        roads = clip_graph(reference.roads, scene.grid.footprint_m)
-        return replace(scene, reference=roads, complete=reference.complete)
-    return scene
 
 
 @dataclass(frozen=True)
@@ -403,7 +388,10 @@ def _encode_graphs(shown: ReportScenes, precision: Precision) -> list[dict[str, 
     graphs: list[dict[str, Any]] = []
     for number, area in enumerate(shown.areas):
         for name, names, graph in shown.graphs_on(number):
-            encoded = encode_graph(_in_crs_of(area, graph), area.origin, precision)
+            # The lengths are those before the lines are converted to the CRS of the map.
+            lengths = {"length_m": graph.length_m, **graph.attributes}
+            on_map = to_crs(replace(graph, attributes=lengths), area.crs)
+            encoded = encode_graph(on_map, area.origin, precision)
             graphs.append({"name": name, "area": number, "scenes": names, **encoded})
     return graphs
 
@@ -431,9 +419,3 @@ def _compared_roads(scene: ReportScene, crs: CRS) -> dict[str, RoadGraph]:
         whole = {"measured": reference, **errors}
         errors = {name: clip_graph(graph, complete) for name, graph in whole.items()}
     return {"reference": reference, **errors}
-
-
-def _in_crs_of(area: Area, graph: RoadGraph) -> RoadGraph:
-    """Reproject a graph to the CRS of a map, with its original lengths as an attribute."""
-    lengths = {"length_m": graph.length_m, **graph.attributes}
-    return to_crs(replace(graph, attributes=lengths), area.crs)

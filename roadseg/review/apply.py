@@ -1,7 +1,7 @@
 """Apply: edits to a road graph, one after the other; pure, and the same in every replay."""
 
 import itertools
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -210,13 +210,9 @@ class Revision:
         if "speed_known" in attributes:
             attributes["speed_known"][[road.has_speed for road in roads]] = 1
         if TRAVEL_TIME in attributes:
-            is_new = np.array(
-                [
-                    road.kph is not None or road.line is not self.base.lines[road.source]
-                    for road in roads
-                ],
-                dtype=bool,
-            )
+            base = self.base.lines
+            new = [road.kph is not None or road.line is not base[road.source] for road in roads]
+            is_new = np.array(new, dtype=bool)
             seconds = travel_time_s(shapely.length(lines[is_new]), kph[is_new])
             attributes[TRAVEL_TIME][is_new] = seconds
 
@@ -256,8 +252,6 @@ class Revision:
         crossed = shapely.intersection(self._lines(met), line)
         points = {number: _places(shape) for number, shape in zip(met, crossed, strict=True)}
         nodes = end_points(self._lines(met)).reshape(-1, 2)
-        before: dict[int, Road] = {}
-        after: dict[int, Road] = {}
         for number, shape in zip(met, self._lines(met), strict=True):
             # An end that rounding has put beside the road is on it all the same.
             touching = [
@@ -265,31 +259,25 @@ class Revision:
             ]
             crossings = _at_nodes(points[number], nodes)
             points[number] = np.concatenate([crossings, np.reshape(touching, (-1, 2))])
-            if len(parts := _cut(shape, points[number])) > 1:
-                before[number] = self.roads[number]
-                after |= self._parts_of(number, parts)
+        cut = self._cut_at(points)
         own = np.concatenate([np.zeros((0, 2)), *points.values()])
         width_m = edit.width_m or self._beside(met, "width_m", self.width_of)
         kph = None
         if "speed_kph" in self.base.attributes:
             kph = self._beside(met, "speed_kph", self.speed_of) or _USUAL_KPH
-        names = set(_names([*self._lines(met), *(road.line for road in after.values())]))
+        names = set(_names([*self._lines(met), *(road.line for road in cut.after.values())]))
         for part in _cut(line, own):
             if _names([part])[0] not in names:
-                after[self._number()] = Road(part, _DRAWN, "drawn", kph, width_m=width_m)
-        return self._swap(before, after)
+                cut.after[self._number()] = Road(part, _DRAWN, "drawn", kph, width_m=width_m)
+        return self._swap(cut.before, cut.after)
 
     def _split(self, edit: Edit) -> Change:
         """Cut the roads that a line crosses."""
-        before: dict[int, Road] = {}
-        after: dict[int, Road] = {}
-        for number in self.near(edit.line, 0.0):
-            line = self.roads[number].line
-            parts = _cut(line, _places(line.intersection(edit.line)))
-            if len(parts) > 1:
-                before[number] = self.roads[number]
-                after |= self._parts_of(number, parts)
-        return self._swap(before, after)
+        lines = {number: self.roads[number].line for number in self.near(edit.line, 0.0)}
+        cut = self._cut_at(
+            {number: _places(line.intersection(edit.line)) for number, line in lines.items()}
+        )
+        return self._swap(cut.before, cut.after)
 
     def _move(self, edit: Edit) -> Change:
         """Take the vertices at one place to another; of kind join, the roads there get a node."""
@@ -316,16 +304,11 @@ class Revision:
 
     def _joined_at(self, place: Floats, change: Change) -> Change:
         """Cut the roads that pass a place, after another change; return both as one."""
-        before, after = dict(change.before), dict(change.after)
-        for number in sorted(self.at(place)):
-            road = self.roads[number]
-            if len(parts := _cut(road.line, place.reshape(1, 2))) > 1:
-                cut = self._parts_of(number, parts)
-                self._swap({number: road}, cut)
-                if after.pop(number, None) is None:
-                    before[number] = road
-                after |= cut
-        return Change(before, after)
+        cut = self._cut_at(dict.fromkeys(sorted(self.at(place)), place.reshape(1, 2)))
+        self._swap(cut.before, cut.after)
+        kept = {number: road for number, road in change.after.items() if number not in cut.before}
+        others = {n: road for n, road in cut.before.items() if n not in change.after}
+        return Change(change.before | others, kept | cut.after)
 
     def _reach(self, place: Floats) -> float:
         """Return how far from a place to look: nowhere else, if a road is there to the millimetre.
@@ -361,8 +344,16 @@ class Revision:
         every = met or self.base.attributes.get(name, np.zeros(0))
         return float(np.nanmedian(every)) if np.isfinite(every).any() else None
 
-    def _parts_of(self, number: int, parts: Iterable[shapely.LineString]) -> dict[int, Road]:
-        return {self._number(): replace(self.roads[number], line=part) for part in parts}
+    def _cut_at(self, places: Mapping[int, Floats]) -> Change:
+        """Return the change that cuts roads, by number, at places; it is not done yet."""
+        parts = {number: _cut(self.roads[number].line, at) for number, at in places.items()}
+        before = {number: self.roads[number] for number in places if len(parts[number]) > 1}
+        after = {
+            self._number(): replace(road, line=part)
+            for number, road in before.items()
+            for part in parts[number]
+        }
+        return Change(before, after)
 
     def _number(self) -> int:
         self._next += 1

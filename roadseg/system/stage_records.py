@@ -223,11 +223,7 @@ class Stage:
         return Reason(f"changed: {first(changed, _SHOWN)}", "changed")
 
     def plan(
-        self,
-        reason: Reason | None,
-        *,
-        writes: Iterable[Path] = (),
-        now: float | None = None,
+        self, reason: Reason | None, *, writes: Iterable[Path] = (), now: float | None = None
     ) -> Plan:
         """Return the dry run of the stage, with the time and the memory of its last run.
 

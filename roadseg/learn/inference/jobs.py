@@ -63,6 +63,7 @@ from roadseg.system.fingerprints import fingerprint, fingerprints, stamp
 from roadseg.system.parallel import each
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import key_of
+from roadseg.system.schemas import check
 from roadseg.system.text import all_failed, count
 from roadseg.system.workspace import ADAPTED, Fold, Workspace
 
@@ -372,7 +373,7 @@ class PredictionJob:
             ConfigError: if a raster would replace its image.
         """
         options, trained = self._options, self._facts
-        known = Scaling.from_json(trained[0]["scaling"])
+        known = check(trained[0]["scaling"], Scaling)
         bins = speed_bins_of(trained[0])
         paths = images.values()
         content_of = fingerprints(paths) if is_kept else dict.fromkeys(paths, "")

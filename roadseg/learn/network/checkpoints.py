@@ -33,6 +33,7 @@ from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import atomic_write
 from roadseg.system.records import parse_json, write_json
+from roadseg.system.schemas import check
 from roadseg.system.text import first, one_line
 
 Tensors = Mapping[str, Tensor]
@@ -56,7 +57,7 @@ class Checkpoint:
     @property
     def scaling(self) -> Scaling:
         """Scaling of the bands to bytes, as in the training."""
-        return Scaling.from_json(self.facts["scaling"])
+        return check(self.facts["scaling"], Scaling)
 
     @property
     def bins(self) -> SpeedBins:
