@@ -18,7 +18,7 @@ from roadseg.raster.images import read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_window
 from roadseg.raster.scaling import Scaling
-from roadseg.raster.windows import Window, spread
+from roadseg.raster.windows import spread
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.options import LabelOptions
@@ -220,20 +220,13 @@ def make_example(task: ExampleTask) -> Example:
         DataError: if the image cannot be read.
     """
     facts = read_facts(task.image, task.imagery, part=task.part)
-    window = _around(task.chip.window, facts.grid.height, facts.grid.width)
+    shape = (facts.grid.height, facts.grid.width)
+    window = task.chip.window.around(_EXAMPLE_PX, _EXAMPLE_PX, shape)
     bands, valid = read_window(facts, window)
     image = np.where(valid, task.scaling.apply(bands), np.uint8(0))
     mask = read_mask(task.mask, window)
     shift = estimate_shift(image, mask, pixel_m=facts.grid.pixel_size_m)
     return Example(task.chip.scene, image, mask, facts.grid, shift)
-
-
-def _around(chip: Window, height: int, width: int) -> Window:
-    """Return a part of a scene of up to 1300 px around a chip."""
-    rows, cols = min(height, _EXAMPLE_PX), min(width, _EXAMPLE_PX)
-    row = chip.row + (chip.height - rows) // 2
-    col = chip.col + (chip.width - cols) // 2
-    return Window(min(max(row, 0), height - rows), min(max(col, 0), width - cols), rows, cols)
 
 
 def summarise(

@@ -116,35 +116,24 @@ def cut_to_area(
     return facts.cut(ScenePart(shown.in_scene(all_shown), touched.within(all_shown).extent))
 
 
-def extent_on(grid: Grid, area_setting: str | None, *, path: Path) -> Extent | None:
-    """Return the pixels of a raster in the area to work in, possibly none; None for all pixels.
-
-    Args:
-        path: path of the raster, for errors.
-
-    Raises:
-        ConfigError: if the area is neither a box nor a file.
-        DataError: if the area cannot be read, or the raster has no georeference.
-    """
-    if (area := work_area(area_setting)) is None:
-        return None
-    part = part_in(grid, area, path)
-    whole = Window(0, 0, grid.height, grid.width)
-    return Extent(shapely.MultiPolygon()) if part is None else part.within(whole).extent
-
-
 def open_scene_probability(path: Path, imagery: ImageryOptions) -> ProbabilityFile:
-    """Open the probabilities of a scene, or its mask, cut to the area to work in.
+    """Open the probabilities of a scene, or its mask, cut to the area to work in, possibly to none.
 
     Args:
         imagery: options with the area, and with CRS and pixel size for a raster without them.
 
     Raises:
-        ConfigError, DataError: see `open_probability` and `extent_on`.
+        ConfigError: if the area is neither a box nor a file.
+        DataError: if the area or the raster cannot be read, or the raster has no georeference.
     """
     crs = crs_setting(imagery.crs, "imagery.crs")
     pixels = open_probability(path, crs=crs, gsd_m=imagery.gsd_m)
-    return replace(pixels, extent=extent_on(pixels.grid, imagery.area, path=path))
+    if (area := work_area(imagery.area)) is None:
+        return pixels
+    part = part_in(pixels.grid, area, path)
+    whole = Window(0, 0, pixels.grid.height, pixels.grid.width)
+    extent = part.within(whole).extent if part else Extent(shapely.MultiPolygon())
+    return replace(pixels, extent=extent)
 
 
 def part_in(grid: Grid, area: Area, path: Path) -> ScenePart | None:

@@ -3,7 +3,7 @@
 import math
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -50,13 +50,16 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
     """
     if not facts.touches(window):
         return _blank(facts, window)
-    with open_raster(
-        facts.path, facts.whole_grid, nodata=facts.nodata_or_nan, as_image=True
-    ) as source:
-        return read_part(source, facts, window)
+    with _open_whole(facts) as source:
+        return _read_part(source, facts, window)
 
 
-def read_part(source: rasterio.DatasetReader, facts: RasterFacts, window: Window) -> Read:
+def _open_whole(facts: RasterFacts) -> AbstractContextManager[rasterio.DatasetReader]:
+    """Open the raster of a whole scene, in the pixels of its grid."""
+    return open_raster(facts.path, facts.whole_grid, nodata=facts.nodata_or_nan, as_image=True)
+
+
+def _read_part(source: rasterio.DatasetReader, facts: RasterFacts, window: Window) -> Read:
     """Read a window of `facts.grid` from the open raster of the whole scene."""
     values, valid = read_pixels(source, facts, window=facts.in_scene(window).to_rasterio())
     return values, valid & _inside(facts, window)
@@ -200,10 +203,7 @@ class SceneReader:
 
     def __enter__(self) -> Self:
         """Size GDAL's cache for these windows; each thread opens the file when it reads."""
-        facts = self._facts
-        with open_raster(
-            facts.path, facts.whole_grid, nodata=facts.nodata_or_nan, as_image=True
-        ) as source:
+        with _open_whole(self._facts) as source:
             needed = cache_bytes(source, self._rows)
         self._opened.enter_context(rasterio.Env(GDAL_CACHEMAX=needed))
         return self
@@ -220,11 +220,9 @@ class SceneReader:
         # A file takes with it the environment that it was opened in; this one stays in its thread.
         with reading(facts.path), rasterio.Env():
             if not hasattr(self._own, "source"):
-                nodata = facts.nodata_or_nan
-                opened = open_raster(facts.path, facts.whole_grid, nodata=nodata, as_image=True)
                 with self._lock:
-                    self._own.source = self._opened.enter_context(opened)
-            return read_part(self._own.source, facts, window)
+                    self._own.source = self._opened.enter_context(_open_whole(facts))
+            return _read_part(self._own.source, facts, window)
 
 
 def cache_bytes(source: rasterio.DatasetReader, rows: int) -> int:

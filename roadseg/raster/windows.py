@@ -40,6 +40,19 @@ class Window(NamedTuple):
         """Return the window with its rows and columns counted from those of another window."""
         return self._replace(row=self.row - other.row, col=self.col - other.col)
 
+    def around(self, rows: int, cols: int, shape: tuple[int, int]) -> "Window":
+        """Return a window of another size in the middle of this one, in a scene of some shape.
+
+        At the edges of the scene it lies beside the middle; it is smaller than asked for only if
+        the scene is.
+        """
+        sizes = min(rows, shape[0]), min(cols, shape[1])
+        row, col = (
+            min(max(start + (own - size) // 2, 0), length - size)
+            for start, own, size, length in zip(self[:2], self[2:], sizes, shape, strict=True)
+        )
+        return Window(row, col, *sizes)
+
 
 class Rows(NamedTuple):
     """Finished rows of a scene, or the part of them that is finished.

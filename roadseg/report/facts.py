@@ -12,6 +12,7 @@ from roadseg.raster.images import open_raster
 from roadseg.report.scenes import ReportScenes
 from roadseg.roads.labels.origins import credits_of, read_origins
 from roadseg.roads.speeds import shown_name
+from roadseg.system.records import with_texts
 from roadseg.system.stage_records import Record, read_record
 from roadseg.system.text import first
 
@@ -87,19 +88,15 @@ def with_short_paths(value: Any, project: Path) -> Any:  # noqa: ANN401 - any JS
     Paths in the project become relative to it; other paths, also at the start of a message, keep
     their last two parts.
     """
-    if isinstance(value, dict):
-        return {name: with_short_paths(part, project) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [with_short_paths(part, project) for part in value]
-    return _short_path(value, project) if isinstance(value, str) else value
 
+    def shorten(text: str) -> str:
+        inside = text.replace(f"{project}/", "")
+        path, colon, rest = inside.partition(": ")
+        if not path.startswith("/"):
+            return inside
+        return f"…/{'/'.join(PurePath(path).parts[-2:])}{colon}{rest}"
 
-def _short_path(text: str, project: Path) -> str:
-    inside = text.replace(f"{project}/", "")
-    path, colon, rest = inside.partition(": ")
-    if not path.startswith("/"):
-        return inside
-    return f"…/{'/'.join(PurePath(path).parts[-2:])}{colon}{rest}"
+    return with_texts(value, shorten)
 
 
 def _read_table(path: Path, first: str, advice: str) -> tuple[list[str], list[list[str]]]:

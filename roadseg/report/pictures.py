@@ -24,7 +24,7 @@ from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import RasterFacts, open_raster
 from roadseg.raster.pixels import preview_shape, read_preview
-from roadseg.raster.scaling import Scaling
+from roadseg.raster.scaling import Scaling, fit_scaling
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.report.plots.figures import probability_colours, rgb
 from roadseg.roads.masks.probabilities import ProbabilityFile
@@ -34,7 +34,6 @@ _LEAST_PX = 48  # Pixels; smaller pictures are left out.
 _TRIES = 6  # Sizes that are tried until a picture is small enough.
 _LEVELS = 16  # Levels of probability, for PNG with 4 bits.
 _MASK_COLOUR = (0, 209, 224)
-_PERCENTILES = (2.0, 98.0)
 
 
 @dataclass(frozen=True)
@@ -167,14 +166,11 @@ def sheet_uri(path: Path, *, side_px: int, most_bytes: int) -> str | None:
 
 
 def _to_bytes(pixels: NDArray[Any], valid: Bools, scaling: Scaling | None) -> Bytes:
-    if scaling is not None and len(scaling.ranges.get(pixels.dtype.name, ())) == len(pixels):
-        return scaling.apply(pixels)
-    if pixels.dtype == np.uint8:
-        return np.asarray(pixels, dtype=np.uint8)
-    known = pixels[:, valid] if valid.any() else np.zeros((len(pixels), 1))
-    low, high = np.percentile(known, _PERCENTILES, axis=1)[..., np.newaxis, np.newaxis]
-    scaled = (pixels - low) / np.maximum(high - low, 1e-12) * CERTAIN
-    return np.asarray(np.clip(np.nan_to_num(scaled), 0, CERTAIN), dtype=np.uint8)
+    if scaling is None or len(scaling.ranges.get(pixels.dtype.name, ())) != len(pixels):
+        if not valid.any():
+            return np.zeros(pixels.shape, dtype=np.uint8)
+        scaling = fit_scaling([pixels[:, valid]])
+    return scaling.apply(pixels)
 
 
 def _opaque(valid: Bools) -> Bytes:

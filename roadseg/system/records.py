@@ -5,7 +5,7 @@ import hashlib
 import json
 import platform
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -133,6 +133,15 @@ def changes(
             yield from changes(old, new, f"{prefix}{key}.")
         elif old != new:
             yield f"{prefix}{key}", old, new
+
+
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a JSON value in which all texts are changed, but for keys."""
+    if isinstance(value, dict):
+        return {key: with_texts(inner, change) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [with_texts(inner, change) for inner in value]
+    return change(value) if isinstance(value, str) else value
 
 
 def versions() -> dict[str, str]:

@@ -16,7 +16,14 @@ from roadseg.system.dry_runs import UNKNOWN, Plan
 from roadseg.system.files import moved_with
 from roadseg.system.fingerprints import fingerprints
 from roadseg.system.machine import peak_memory_mb
-from roadseg.system.records import changes, key_of, known_settings, versions, write_json
+from roadseg.system.records import (
+    changes,
+    key_of,
+    known_settings,
+    versions,
+    with_texts,
+    write_json,
+)
 from roadseg.system.schemas import TOLERANT, InsidePath, check, read_strict
 from roadseg.system.text import count, first
 from roadseg.system.workspace import require
@@ -353,7 +360,8 @@ def read_record(path: Path) -> Record | None:
     if not path.exists():
         return None
     record = read_strict(path, Record, advice=_ADVICE)
-    summary = _moved(record.summary, path.absolute().parent, record.folder)
+    now = path.absolute().parent
+    summary = with_texts(record.summary, lambda text: moved_with(now, record.folder, text))
     return record.model_copy(update={"summary": summary})
 
 
@@ -428,15 +436,6 @@ def _put_aside(path: Path) -> None:
     _log.warning(
         "%s was modified after it was made; the modified file was kept as %s", path, aside.name
     )
-
-
-def _moved(value: Any, folder: Path, former: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a value with the paths into a folder updated to its present location."""
-    if isinstance(value, dict):
-        return {key: _moved(inner, folder, former) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_moved(inner, folder, former) for inner in value]
-    return moved_with(folder, former, value) if isinstance(value, str) else value
 
 
 def _short(value: Any) -> str:  # noqa: ANN401 - any JSON value

@@ -8,10 +8,15 @@ import pytest
 import shapely
 from affine import Affine
 
-from roadseg.dataset.scene_parts import cut_to_area, extent_on, parts_of_scenes
+from roadseg.dataset.scene_parts import (
+    cut_to_area,
+    open_scene_probability,
+    part_in,
+    parts_of_scenes,
+)
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster import pixels
-from roadseg.raster.images import read_facts, read_scene_grid
+from roadseg.raster.images import read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_preview, read_window
 from roadseg.raster.windows import Window
@@ -50,8 +55,7 @@ def parts(area, **paths):
 
 def share(path, area):
     """Return the share of the pixels of a scene that are in an area."""
-    grid = read_scene_grid(path, ImageryOptions())
-    extent = extent_on(grid, area, path=path)
+    extent = open_scene_probability(path, ImageryOptions(area=area)).extent
     return 1.0 if extent is None else extent.inside(Window(0, 0, SIDE, SIDE)).mean()
 
 
@@ -79,7 +83,7 @@ def test_an_area_needs_scenes_with_a_place(tmp_path):
 
     grid = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 100), 100, 100)
     with pytest.raises(DataError, match=r"a\.tif: has no georeference, so imagery\.area \(8,49"):
-        extent_on(grid, "8,49,9,50", path=tmp_path / "a.tif")
+        part_in(grid, work_area("8,49,9,50"), tmp_path / "a.tif")
 
 
 def test_an_image_that_cannot_be_read_stays_for_those_who_say_why(write, tmp_path):

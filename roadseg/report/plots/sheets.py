@@ -159,20 +159,9 @@ def _add_outline(
 
 def _busiest(example: Example) -> Window:
     """Return the part around the most road, which is often a junction."""
-    shape = example.mask.shape
     side_px = [_CLOSE_M / size_m for size_m in reversed(example.grid.pixel_size_m)]
     core = densest_window(example.mask, (round(side_px[0] / 2) or 1, round(side_px[1] / 2) or 1))
-    height, width = (
-        min(round(side) or 1, length) for side, length in zip(side_px, shape, strict=True)
-    )
-    row, col = (
-        min(max(start + (inner - outer) // 2, 0), length - outer)
-        for start, inner, outer, length in (
-            (core.row, core.height, height, shape[0]),
-            (core.col, core.width, width, shape[1]),
-        )
-    )
-    return Window(row, col, height, width)
+    return core.around(round(side_px[0]) or 1, round(side_px[1]) or 1, example.mask.shape)
 
 
 def _is_off(shift: Shift) -> bool:
