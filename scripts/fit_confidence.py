@@ -41,7 +41,7 @@ from roadseg.dataset.edge_calibration import (
     cross_fit,
     write_calibration,
 )
-from roadseg.dataset.held_out import held_out_chips, read_predicted
+from roadseg.dataset.fold_files import held_out_chips, read_predicted
 from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.roads.logistic import LogisticModel, fit_near
 from roadseg.roads.metrics.reliability import measure_reliability

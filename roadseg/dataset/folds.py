@@ -12,8 +12,8 @@ from scipy.cluster.vq import kmeans2
 
 from roadseg.arrays import Bools, Floats, Ints
 from roadseg.dataset.chips import ChipRecord
+from roadseg.dataset.fold_files import part_chips
 from roadseg.dataset.footprints import Pairs, corners_degrees, globe_km, nearest_m
-from roadseg.dataset.held_out import part_chips
 from roadseg.roads.graph.groups import connected_groups
 from roadseg.system.text import count
 

@@ -9,8 +9,8 @@ import shapely
 
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, SceneRecord, read_chips
+from roadseg.dataset.fold_files import read_fold_chips
 from roadseg.dataset.footprints import Corners, corners_degrees, unbroken
-from roadseg.dataset.held_out import read_fold_chips
 from roadseg.dataset.scenes import SceneSummary, read_scene_summary
 from roadseg.learn.network.checkpoint_facts import checkpoint_path, read_checkpoint_facts
 from roadseg.report.card_files import read_weights, write_card

@@ -58,7 +58,8 @@ class Sheet:
         graphs = [graph for _, _, graph in shown.graphs_on(number)]
         self.graph = _disjoint_union(graphs, self.area)
         self.revision = Revision(self.graph)
-        self.worth = worth_of_looks(self.revision.base, _probability(self.graph))
+        known = "confidence" if "confidence" in self.graph.attributes else "probability"
+        self.worth = worth_of_looks(self.revision.base, self.graph.column(known, np.nan))
 
     def begin_again(self) -> None:
         """Forget all that was done to the roads."""
@@ -237,13 +238,6 @@ def _disjoint_union(graphs: Sequence[RoadGraph], area: Area) -> RoadGraph:
         return graph_from_lines(np.zeros(0, dtype=object), area.crs)
     graph, _ = disjoint_union([to_crs(graph, area.crs) for graph in graphs])
     return graph
-
-
-def _probability(graph: RoadGraph) -> Floats:
-    names = [name for name in ("confidence", "probability") if name in graph.attributes]
-    if not names:
-        return np.full(len(graph.lines), np.nan)
-    return np.asarray(graph.attributes[names[0]], dtype=np.float64)
 
 
 def worth_of_looks(graph: RoadGraph, probability: Floats) -> Floats:

@@ -3,13 +3,13 @@ from dataclasses import dataclass, replace
 import pytest
 
 from roadseg.dataset.chips import NO_ZONE, ChipList
-from roadseg.dataset.fold_files import write_folds
-from roadseg.dataset.held_out import (
+from roadseg.dataset.fold_files import (
     Predicted,
     held_out_chips,
     metres_from_training,
     part_chips,
     read_fold_chips,
+    write_folds,
 )
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.stage_records import MadeFrom, Stage

@@ -24,7 +24,7 @@ from roadseg.dataset.edge_calibration import (
     places_of,
     write_calibration,
 )
-from roadseg.dataset.held_out import Predicted
+from roadseg.dataset.fold_files import Predicted
 from roadseg.dataset.reference_graphs import Reference, read_reference
 from roadseg.dataset.scene_parts import open_scene_probability
 from roadseg.roads.graph.clipping import clip_graph

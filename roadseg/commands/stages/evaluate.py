@@ -15,8 +15,12 @@ from roadseg.commands.stages.declared_stages import compare_options, declared_st
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.edge_calibration import Calibration
-from roadseg.dataset.fold_files import read_folds
-from roadseg.dataset.held_out import held_out_chips, metres_from_training, read_predicted
+from roadseg.dataset.fold_files import (
+    held_out_chips,
+    metres_from_training,
+    read_folds,
+    read_predicted,
+)
 from roadseg.dataset.reference_graphs import Reference, count_roads, mean_apls
 from roadseg.errors import DataError
 from roadseg.raster.images import read_facts

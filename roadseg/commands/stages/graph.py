@@ -19,7 +19,7 @@ from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, wi
 from roadseg.config import Config
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.edge_calibration import Calibration, calibrate
-from roadseg.dataset.held_out import held_out_chips, read_predicted
+from roadseg.dataset.fold_files import held_out_chips, read_predicted
 from roadseg.dataset.scene_parts import images_in_area, open_scene_probability
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.roads.formats.by_suffix import check_formats, write_graphs

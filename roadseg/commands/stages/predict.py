@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from roadseg.commands.stages.declared_stages import declared_stage, fold_numbers
 from roadseg.commands.stages.out_of_fold import OutOfFold
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
-from roadseg.dataset.held_out import folds_of_scenes, read_fold_chips
+from roadseg.dataset.fold_files import read_fold_chips, read_folds
 from roadseg.dataset.scene_parts import images_in_area, scenes_in_area
 from roadseg.errors import DataError, MissingInputError, RoadsegError
 from roadseg.learn.inference.jobs import PredictionJob, SceneToPredict
@@ -21,6 +22,9 @@ from roadseg.system.records import key_of
 from roadseg.system.stage_records import Reason, read_record
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Fold, FoldOrEach, Workspace
+
+if TYPE_CHECKING:
+    from roadseg.raster.windows import Window
 
 AnyJob = PredictionJob | OutOfFold
 
@@ -293,7 +297,10 @@ def _work_of_run(
     if fold != "each":
         return _work(of_fold(fold, folder), touched, shard)
     chip_px = {name: imagery.chip_px for name, imagery in imagery_of.items()}
-    folds = folds_of_scenes(workspace, listed)
+    fold_of = read_folds(workspace.folds, listed.chips)
+    folds: dict[str, dict[Window, int]] = {}
+    for chip in listed.chips:
+        folds.setdefault(chip.scene, {})[chip.window] = fold_of[chip.name]
     return _work(OutOfFold(of_fold, workspace, folder, folds, chip_px), touched, shard)
 
 

@@ -14,7 +14,7 @@ from roadseg.commands.stages.declared_stages import compare_options
 from roadseg.commands.stages.training_jobs import chips_to_learn, scenes_to_learn
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
-from roadseg.dataset.held_out import read_fold_chips
+from roadseg.dataset.fold_files import read_fold_chips
 from roadseg.dataset.reference_graphs import Reference, count_roads, mean_apls, read_reference
 from roadseg.errors import RoadsegError
 from roadseg.learn.hardware.devices import chosen_device

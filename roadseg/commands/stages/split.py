@@ -11,7 +11,13 @@ from roadseg.arrays import Ints
 from roadseg.commands.stages.declared_stages import declared_stage, set_names
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
-from roadseg.dataset.fold_files import read_fold_file, road_by_fold, write_fold_layer, write_folds
+from roadseg.dataset.fold_files import (
+    part_chips,
+    read_fold_file,
+    road_by_fold,
+    write_fold_layer,
+    write_folds,
+)
 from roadseg.dataset.folds import (
     Matched,
     assign_folds,
@@ -21,7 +27,6 @@ from roadseg.dataset.folds import (
     matched_folds,
 )
 from roadseg.dataset.footprints import Pairs, ground_of, near_pairs, nearest_m, same_place_pairs
-from roadseg.dataset.held_out import part_chips
 from roadseg.dataset.options import SplitOptions
 from roadseg.errors import DataError
 from roadseg.raster.images import read_facts

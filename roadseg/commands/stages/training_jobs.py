@@ -11,7 +11,7 @@ from typing import Any
 from roadseg.commands.stages.declared_stages import declared_stage, fold_numbers
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord, read_chips
-from roadseg.dataset.held_out import read_fold_chips
+from roadseg.dataset.fold_files import read_fold_chips
 from roadseg.dataset.quality import PrepareSummary
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.hardware.devices import chosen_device

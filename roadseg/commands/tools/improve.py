@@ -27,9 +27,8 @@ from roadseg.commands.tools import review
 from roadseg.commands.tools.adapt import network_form, resampled_to
 from roadseg.config import FILE_NAME, Config, with_relative_paths
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
-from roadseg.dataset.fold_files import read_folds, write_folds
+from roadseg.dataset.fold_files import read_fold_chips, read_folds, write_folds
 from roadseg.dataset.footprints import overlapping_pairs
-from roadseg.dataset.held_out import read_fold_chips
 from roadseg.dataset.options import SetLabelOptions
 from roadseg.dataset.scene_parts import open_scene_probability
 from roadseg.dataset.scenes import complete_area

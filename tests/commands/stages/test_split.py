@@ -9,7 +9,7 @@ from affine import Affine
 from roadseg.commands.stages import split
 from roadseg.config import load_config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, SceneRecord, write_chips
-from roadseg.dataset.held_out import read_fold_chips
+from roadseg.dataset.fold_files import read_fold_chips
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window
 from roadseg.roads.speeds import DEFAULT_BINS
