@@ -2,12 +2,14 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
@@ -19,9 +21,6 @@ from roadseg.arrays import Bytes
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.system.files import atomic_write
 from roadseg.system.units import map_unit
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TALLEST = 1.25  # Largest height of a figure, in widths of the paper.
 TEXT_PT, SMALL_PT = 8, 7
@@ -37,22 +36,19 @@ _DIGITS = 6  # Decimals to which the length of a bar is rounded in its unit.
 _RIM = withStroke(linewidth=2.4, foreground=PAPER)
 
 
-def new_figure(width_in: float, height_in: float, *, dpi: int) -> "Figure":
-    """Return an empty figure."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width_in, height_in), dpi=dpi)
+def new_figure(width_in: float, height_in: float, *, dpi: int) -> Figure:
+    """Return an empty figure, on which texts can be measured."""
+    figure = Figure((width_in, height_in), dpi=dpi)
     FigureCanvasAgg(figure)
     return figure
 
 
-def screen_figure(width_px: float, height_px: float) -> "Figure":
+def screen_figure(width_px: float, height_px: float) -> Figure:
     """Return an empty figure of a number of pixels."""
     return new_figure(width_px / _SCREEN_DPI, height_px / _SCREEN_DPI, dpi=_SCREEN_DPI)
 
 
-def save_figure(figure: "Figure", path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure in the format of the suffix, with text as text and without a date.
 
     Args:
@@ -88,12 +84,12 @@ def rgb(bands: Bytes) -> Bytes:
 
 def add_scale_bar(panel: Axes, width_m: float) -> None:
     """Draw a scale bar at the lower left of a panel of this width on the ground."""
-    length_m = scale_bar_m(width_m * _BAR)
+    length_m, text = scale_bar(width_m * _BAR)
     left, right = panel.get_xlim()
     bar = AnchoredSizeBar(
         panel.transData,
         length_m / width_m * (right - left),
-        bar_text(length_m),
+        text,
         "lower left",
         color=INK,
         frameon=False,
@@ -102,8 +98,8 @@ def add_scale_bar(panel: Axes, width_m: float) -> None:
         sep=3,
         fontproperties=FontProperties(size=SMALL_PT),
     )
-    for text in bar.findobj(Text):
-        text.set_path_effects([_RIM])
+    for label in bar.findobj(Text):
+        label.set_path_effects([_RIM])
     for line in bar.findobj(Rectangle):
         line.set(linewidth=2.0, path_effects=[withStroke(linewidth=4.0, foreground=PAPER)])
     panel.add_artist(bar)
@@ -123,21 +119,16 @@ def add_north(panel: Axes, crs: CRS, place: tuple[float, float]) -> None:
     mark.set(ha="center", va="top", fontsize=SMALL_PT + 1, color=INK, path_effects=[_RIM])
 
 
-def scale_bar_m(most_m: float) -> float:
+def scale_bar(most_m: float) -> tuple[float, str]:
     """Return the longest bar that fits, of 1, 2 or 5 times a power of ten metres, feet or miles.
 
     Args:
         most_m: room for it, above 0; a bar of just that length fits.
 
     Returns:
-        Its length in metres.
+        Its length in metres and in words: `200 m`, from 1000 m on `2 km`; or `500 ft`, `2 mi`.
     """
-    unit_m, _ = map_unit(most_m)
+    unit_m, unit = map_unit(most_m)
     power = 10.0 ** math.floor(math.log10(most_m / unit_m))
-    return unit_m * max(power * digit for digit in _ROUND if power * digit * unit_m <= most_m)
-
-
-def bar_text(length_m: float) -> str:
-    """Return the length of a bar in words: `200 m`, from 1000 m on `2 km`; or `500 ft`, `2 mi`."""
-    unit_m, unit = map_unit(length_m)
-    return f"{round(length_m / unit_m, _DIGITS):g} {unit}"
+    length = max(power * digit for digit in _ROUND if power * digit * unit_m <= most_m)
+    return unit_m * length, f"{round(length, _DIGITS):g} {unit}"

@@ -2,19 +2,18 @@ import pytest
 from matplotlib.figure import Figure
 from pyproj import CRS
 
-from roadseg.report.plots.figures import add_north, add_scale_bar, bar_text, scale_bar_m
+from roadseg.report.plots.figures import add_north, add_scale_bar, scale_bar
 
 
 @pytest.mark.parametrize(
-    ("room", "bar"), [(100, 100), (99.9, 50), (50, 50), (49.9, 20), (1.5, 1), (0.3, 0.2)]
+    ("room_m", "bar_m", "text"),
+    [
+        *((100, 100, "100 m"), (99.9, 50, "50 m"), (50, 50, "50 m"), (49.9, 20, "20 m")),
+        *((0.3, 0.2, "0.2 m"), (999, 500, "500 m"), (1000, 1000, "1 km"), (49e3, 2e4, "20 km")),
+    ],
 )
-def test_a_scale_bar_is_the_longest_round_one_that_fits(room, bar):
-    assert scale_bar_m(room) == pytest.approx(bar)
-
-
-@pytest.mark.parametrize(("length", "text"), [(500, "500 m"), (1000, "1 km"), (20000, "20 km")])
-def test_long_bars_are_told_in_kilometres(length, text):
-    assert bar_text(length) == text
+def test_a_scale_bar_is_the_longest_round_one_that_fits(room_m, bar_m, text):
+    assert scale_bar(room_m) == (pytest.approx(bar_m), text)
 
 
 @pytest.mark.parametrize(("unit_m", "limits"), [(1.0, (0, 2000)), (0.5, (100, 4100))])
