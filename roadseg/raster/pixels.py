@@ -51,7 +51,7 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
     if not facts.touches(window):
         return _blank(facts, window)
     with _open_whole(facts) as source:
-        return _read_part(source, facts, window)
+        return read_part(source, facts, window)
 
 
 def _open_whole(facts: RasterFacts) -> AbstractContextManager[rasterio.DatasetReader]:
@@ -59,7 +59,7 @@ def _open_whole(facts: RasterFacts) -> AbstractContextManager[rasterio.DatasetRe
     return open_raster(facts.path, facts.whole_grid, nodata=facts.nodata_or_nan, as_image=True)
 
 
-def _read_part(source: rasterio.DatasetReader, facts: RasterFacts, window: Window) -> Read:
+def read_part(source: rasterio.DatasetReader, facts: RasterFacts, window: Window) -> Read:
     """Read a window of `facts.grid` from the open raster of the whole scene."""
     values, valid = read_pixels(source, facts, window=facts.in_scene(window).to_rasterio())
     return values, valid & _inside(facts, window)
@@ -222,7 +222,7 @@ class SceneReader:
             if not hasattr(self._own, "source"):
                 with self._lock:
                     self._own.source = self._opened.enter_context(_open_whole(facts))
-            return _read_part(self._own.source, facts, window)
+            return read_part(self._own.source, facts, window)
 
 
 def cache_bytes(source: rasterio.DatasetReader, rows: int) -> int:
