@@ -315,7 +315,7 @@ def _engine(name: str, why: str, shape: Shape, run: Network) -> Engine:
 def openvino_precision(device: Device) -> str:
     """Return the precision in which OpenVINO is fastest: bfloat16 with AMX, where that may be.
 
-    Without AMX, its float32 is faster than its bfloat16, and than that of PyTorch.
+    Without AMX, its float32 is faster than its bfloat16, but slower than that of PyTorch.
     """
     has_amx = cpu.features()["amx_bf16"]
     return "bf16" if device.amp_dtype is torch.bfloat16 and has_amx else "fp32"
