@@ -149,18 +149,31 @@ def write_report(
     """Show the run on one page for the browser, like `roadseg report`; see `run`."""
     from roadseg.commands.stages import report as stage
 
-    with _run_folder(config, overrides, alone=False) as (loaded, workspace):
+    with _run_folder(config, overrides, alone=False, of_map=True) as (loaded, workspace):
         return stage.run(loaded, workspace, force=force)
 
 
 @contextmanager
 def _run_folder(
-    config: AnyConfig, overrides: Overrides, *, part: str | None = None, alone: bool = True
+    config: AnyConfig,
+    overrides: Overrides,
+    *,
+    part: str | None = None,
+    alone: bool = True,
+    of_map: bool = False,
 ) -> Iterator[tuple[Config, Workspace]]:
-    """Read a config, and lock its run folder inside the block."""
+    """Read a config, and lock its run folder inside the block.
+
+    Args:
+        of_map: whether it may be the folder of a map without labels, which has only a report.
+    """
+    from roadseg.commands.stages.declared_stages import refuse_map
+
     loaded = load_config(config, overrides)
     choose_units(loaded.compute.units)
     workspace = Workspace(loaded.run)
+    if not of_map:
+        refuse_map(loaded, workspace)
     with lock(workspace.root, part=part, alone=alone and part is None), progress_in_notebook():
         yield loaded, workspace
 

@@ -27,6 +27,13 @@ def test_the_names_and_summaries_of_stages_are_given_one_by_one(finished):
     assert [name for name, _ in given] == ["prepare", "split", "train", "predict", "graph"]
 
 
+@pytest.mark.parametrize("stage", [roadseg.run, roadseg.train, roadseg.trace_scenes])
+def test_the_folder_of_a_map_without_labels_has_no_stages(stage, tmp_path):
+    (tmp_path / "probabilities").mkdir()
+    with pytest.raises(ConfigError, match=r"is a map made without labels.*repeat `roadseg map"):
+        stage(overrides={"run": str(tmp_path)})
+
+
 def test_init_finds_the_config_that_the_command_writes(finished_city, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     images, roads = finished_city / "images", finished_city / "roads"
