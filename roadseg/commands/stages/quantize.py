@@ -50,7 +50,7 @@ from roadseg.system.workspace import Workspace
 _WINDOWS = 64  # Windows of training chips on which a network is calibrated.
 _JUDGED = 32  # Held-out chips on which it is judged at most.
 # Megapixels left to predict from which on a run quantises its network by itself, by the precision
-# in which OpenVINO would compute it else: twice what it takes is saved, 50 CPU s or more.
+# of OpenVINO on this CPU: that saves twice what it takes, or more, which is 50 CPU s at least.
 PAYS_MPX = {"fp32": 500, "bf16": 3000}
 # The least IoU between the masks of the quantised network and of the exact one, and the largest
 # losses on the held-out chips, with which it is used.
