@@ -12,7 +12,6 @@ from roadseg.commands.stages.declared_stages import declared_stage, fold_numbers
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.fold_files import read_fold_chips
-from roadseg.dataset.quality import PrepareSummary
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import fits
@@ -134,6 +133,8 @@ def chips_to_learn(
 
 def _have_speeds(workspace: Workspace) -> bool:
     """Return whether labels state speeds, or have several; else one speed was assumed for all."""
+    from roadseg.dataset.quality import PrepareSummary  # Not needed to predict.
+
     prepared = read_summary(workspace.record("prepare"), PrepareSummary)
     shares = prepared.pixel_share_by_speed_bin.values()
     is_stated = bool(prepared.roads_by_speed_source.keys() - {DEFAULT})

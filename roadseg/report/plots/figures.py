@@ -2,14 +2,12 @@
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
@@ -21,6 +19,9 @@ from roadseg.arrays import Bytes
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.system.files import atomic_write
 from roadseg.system.units import map_unit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TALLEST = 1.25  # Largest height of a figure, in widths of the paper.
 TEXT_PT, SMALL_PT = 8, 7
@@ -36,19 +37,22 @@ _DIGITS = 6  # Decimals to which the length of a bar is rounded in its unit.
 _RIM = withStroke(linewidth=2.4, foreground=PAPER)
 
 
-def new_figure(width_in: float, height_in: float, *, dpi: int) -> Figure:
+def new_figure(width_in: float, height_in: float, *, dpi: int) -> "Figure":
     """Return an empty figure, on which texts can be measured."""
-    figure = Figure((width_in, height_in), dpi=dpi)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width_in, height_in), dpi=dpi)
     FigureCanvasAgg(figure)
     return figure
 
 
-def screen_figure(width_px: float, height_px: float) -> Figure:
+def screen_figure(width_px: float, height_px: float) -> "Figure":
     """Return an empty figure of a number of pixels."""
     return new_figure(width_px / _SCREEN_DPI, height_px / _SCREEN_DPI, dpi=_SCREEN_DPI)
 
 
-def save_figure(figure: Figure, path: Path) -> None:
+def save_figure(figure: "Figure", path: Path) -> None:
     """Write a figure in the format of the suffix, with text as text and without a date.
 
     Args:
