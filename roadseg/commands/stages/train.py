@@ -204,7 +204,7 @@ def _planned(job: TrainingJob, processes: Parallel, *, workers: int) -> TrainOpt
     weight = sum(chip.weight for chip in job.training)
     options = fit_minutes(job.options, pace, weight=weight, held_out=held_out)
     if processes.first:
-        logger.info("%d epochs share %g minutes (train.minutes)", options.epochs, options.minutes)
+        logger.info("%d epochs share %g min (train.minutes)", options.epochs, options.minutes)
     return options
 
 

@@ -20,9 +20,9 @@ const EDGE_SCALE = 3; // pixels a metre at most where an edge is shown
 const layerName = (wanted) => LAYERS.find(({ key }) => key === wanted).name;
 
 class RoadMap {
-  // The folder of the graphs is for command lines; `measured` names the scenes that were held out.
-  constructor(told, { title, credits, folder, measured }) {
-    Object.assign(this, { told, title, credits, folder, measured, areas: told.areas, area: 0, scene: null });
+  // The folder of the graphs is for command lines; `heldOut` names the scenes that were held out as a whole.
+  constructor(told, { title, credits, folder, heldOut }) {
+    Object.assign(this, { told, title, credits, folder, heldOut, areas: told.areas, area: 0, scene: null });
     Object.assign(this, { picked: null, under: null, pinned: null, lines: 0 });
     this.graphs = told.graphs.map((graph) => new Graph(graph));
     this.scenes = told.scenes.map((scene) => this.readScene(scene));
@@ -74,9 +74,9 @@ class RoadMap {
     return this.scenes.some((scene) => scene.pictures[key]);
   }
 
-  // Whether the network was trained on a scene: on those with labels that were not held out.
+  // Whether the network was trained on a part of a scene: on those with labels that were not held out as a whole.
   learnedFrom({ name, reference }) {
-    return Boolean(this.measured && reference && !this.measured.has(name));
+    return Boolean(this.heldOut && reference && !this.heldOut.has(name));
   }
 
   shows(key) {

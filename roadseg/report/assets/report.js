@@ -35,10 +35,12 @@ function showHead(shown) {
     make("dd", { class: "aside", title: aside || null }, aside))));
 }
 
-// The scenes on which the network was measured, because it did not learn from them; null if none was.
-function measuredScenes(shown) {
-  const chips = shown.scores?.rows.map(([chip]) => shown.scene_of[chip] ?? chip) ?? [];
-  return chips.length ? new Set(chips) : null;
+// The scenes of which no part was trained on, as all their chips were held out; null if nothing was measured.
+function heldOutScenes(shown) {
+  const chips = new Set(shown.scores?.rows.map(([chip]) => chip));
+  const scenes = new Set([...chips].map((chip) => shown.scene_of[chip] ?? chip));
+  for (const [chip, scene] of Object.entries(shown.scene_of)) if (!chips.has(chip)) scenes.delete(scene);
+  return chips.size ? scenes : null;
 }
 
 function showContents() {
@@ -111,7 +113,7 @@ chooseUnits(shown.map.units);
 showHead(shown);
 showStarter(shown);
 watchMenus();
-const map = new RoadMap(shown.map, { title: shown.title, credits: shown.credits, folder: shown.graph_folder, measured: measuredScenes(shown) });
+const map = new RoadMap(shown.map, { title: shown.title, credits: shown.credits, folder: shown.graph_folder, heldOut: heldOutScenes(shown) });
 showGaps(shown, map);
 showMissing(shown, map);
 showRest(shown, map);

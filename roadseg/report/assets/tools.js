@@ -139,7 +139,7 @@ class Tools {
     const of = (part, whole) => (map.filter.isOn ? `${part} of ${whole}` : whole);
     const long = (metres) => inRoadUnit(metres / 1000).toFixed(2);
     const learnt = map.scenesHere.filter((scene) => map.learnedFrom(scene)).length;
-    const seen = learnt ? ` · ${learnt} of ${map.scenesHere.length} scenes trained on, where results look better than elsewhere` : "";
+    const seen = learnt ? ` · ${learnt} of ${map.scenesHere.length} scenes trained on, at least in part, where results look better than elsewhere` : "";
     return `${of(long(metres), long(allMetres))} ${roadUnit()} of roads on ${of(edges, all)} edges · coordinates in ${map.areas[map.area].crs}${seen}`;
   }
 

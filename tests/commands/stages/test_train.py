@@ -67,7 +67,7 @@ def test_a_training_with_a_limit_of_time_is_planned_and_goes_on_with_its_plan(fi
         summary = train.run(limited, workspace, fold=0, force=True)
     assert 2 <= summary.epochs <= 4
     assert 0.9 * 12 < summary.seconds <= 12
-    assert "4 epochs share 0.2 minutes (train.minutes)" in caplog.messages
+    assert "4 epochs share 0.2 min (train.minutes)" in caplog.messages
     last = read_checkpoint_facts(workspace.checkpoint(0), "last")
     assert (last["minutes"], last["epochs"]) == (0.2, 4)
     workspace.train_record(0).unlink()

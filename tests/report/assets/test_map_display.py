@@ -111,8 +111,22 @@ def test_the_map_fills_the_screen_and_no_more(page):
 @pytest.mark.parametrize(("labels", "told"), [("[]", True), ("null", False)])
 def test_a_scene_without_labels_was_not_trained_on(page, labels, told):
     text = page.evaluate(f"""() => {{
-        roadseg.map.measured = new Set([roadseg.map.scenes[0].name]);
+        roadseg.map.heldOut = new Set([roadseg.map.scenes[0].name]);
         roadseg.map.scenes[1].reference = {labels};
         return roadseg.map.tools.summary(roadseg.map.tools.counts());
     }}""")
     assert ("1 of 2 scenes trained on" in text) == told
+
+
+@pytest.mark.parametrize(("chip", "told"), [("city_2", False), ("city_2_c256", True)])
+def test_a_scene_was_trained_on_unless_all_its_chips_were_held_out(
+    page, shown_run, tmp_path, chip, told
+):
+    key, report = '"scene_of":{', shown_run.report.read_text(encoding="utf-8")
+    assert key in report
+    path = tmp_path / "report.html"
+    path.write_text(report.replace(key, f'{key}"{chip}":"city_2",'), encoding="utf-8")
+    page.goto(path.as_uri())
+    assert ("city_2 (trained on)" in page.locator("#scene").inner_text()) == told
+    summary = page.evaluate("roadseg.map.tools.summary(roadseg.map.tools.counts())")
+    assert ("1 of 2 scenes trained on, at least in part" in summary) == told
