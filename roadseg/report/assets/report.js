@@ -53,11 +53,16 @@ function showContents() {
 const isLabelled = ({ config }) =>
   [config.labels, ...Object.values(config.imagery.sets ?? {})].some(({ roads }) => roads?.length);
 
-// Warn of the network that comes with roadseg.
-function showStarter({ map }) {
-  if (!map.graphs.some(({ columns }) => columns.model?.texts?.includes("starter"))) return;
-  byId("map-title").after(note("Mapped with the starter, a network that was trained on other places: "
-    + "expect missed and false roads, and no speeds."));
+// Warn of a map by a network that knows no labels of these images.
+function showUnlabelled({ map }) {
+  const by = (model) => map.graphs.some(({ columns }) => columns.model?.texts?.includes(model));
+  if (by("adapted")) {
+    byId("map-title").after(note("Mapped with a network that learned from its own first map of these images, "
+      + "without known roads: expect missed and false roads."));
+  } else if (by("starter")) {
+    byId("map-title").after(note("Mapped with the starter, a network that was trained on other places: "
+      + "expect missed and false roads, and no speeds."));
+  }
 }
 
 // Say what the lengths of missed and false roads do not show, but routes suffer from.
@@ -111,7 +116,7 @@ function showRest(shown, map) {
 const shown = JSON.parse(byId("data").textContent);
 chooseUnits(shown.map.units);
 showHead(shown);
-showStarter(shown);
+showUnlabelled(shown);
 watchMenus();
 const map = new RoadMap(shown.map, { title: shown.title, credits: shown.credits, folder: shown.graph_folder, heldOut: heldOutScenes(shown) });
 showGaps(shown, map);

@@ -347,7 +347,13 @@ def test_metrics_are_a_table_by_distance(tab, shown_run, tmp_path, units, far):
     assert (last[0], last[-1]) == (far, "0.500")
 
 
-def test_a_map_by_the_starter_warns_and_says_nothing_of_training(tab, shown_run, tmp_path):
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [("starter", "Mapped with the starter"), ("adapted", "learned from its own first map")],
+)
+def test_a_map_without_labels_warns_and_says_nothing_of_training(
+    tab, shown_run, tmp_path, model, told
+):
     run = Workspace(tmp_path / "map")
     shutil.copytree(shown_run.probabilities, run.probabilities)
     for scene in ("city_0", "city_2"):
@@ -355,7 +361,7 @@ def test_a_map_by_the_starter_warns_and_says_nothing_of_training(tab, shown_run,
         same = {
             "speed_kph": np.full(len(graph.lines), 40.0),
             "highway": np.full(len(graph.lines), "road"),
-            "model": np.full(len(graph.lines), "starter"),
+            "model": np.full(len(graph.lines), model),
         }
         graph = replace(graph, attributes=graph.attributes | same)
         grid = read_facts(run.probability(scene)).grid
@@ -366,7 +372,7 @@ def test_a_map_by_the_starter_warns_and_says_nothing_of_training(tab, shown_run,
     sections = page.locator("#contents").inner_text().split()
     text, legend = (page.locator(part).inner_text() for part in ("body", "#legend"))
     assert sections == ["Map", "Scenes", "Config", "Versions"]
-    assert "Mapped with the starter" in text
+    assert told in text
     assert not re.search("roadseg (train|prepare|evaluate)", text)
     assert legend.startswith("Certainty")
 
