@@ -126,7 +126,7 @@ def scene_names(workspace: Workspace) -> list[str]:
     if not names:
         raise MissingInputError(
             f"{workspace.root}: contains neither graphs nor probabilities; run `roadseg map`, "
-            "`roadseg graph` or `roadseg predict` first, or use another folder with --run"
+            "`roadseg graph` or `roadseg predict` first, or name another folder"
         )
     return sorted(names)
 

@@ -127,6 +127,7 @@ def test_a_folder_without_roads_is_refused(call, tmp_path):
     done = call("review", tmp_path)
     assert done.exit_code == 1
     assert "contains neither graphs nor probabilities" in done.stderr
+    assert "--run" not in done.stderr  # which `review` does not have
 
 
 def test_a_folder_of_probabilities_without_graphs_has_no_roads_to_write(call, tmp_path):
