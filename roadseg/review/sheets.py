@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import shapely
-from scipy.sparse.csgraph import dijkstra
 
-from roadseg.arrays import Bytes, Floats, Ints
+from roadseg.arrays import Bytes, Floats
 from roadseg.raster.extents import ScenePart
 from roadseg.raster.grid import Grid, reproject, reproject_points
 from roadseg.raster.windows import Window
@@ -19,10 +18,9 @@ from roadseg.report.pictures import photo_uri, probability_uri, read_photo, read
 from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.review.apply import Change, Revision
 from roadseg.review.edits import Edit
-from roadseg.roads.graph.cleaning import components
+from roadseg.review.order import worth_of_looks
 from roadseg.roads.graph.joining import disjoint_union, to_crs, touching
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
-from roadseg.roads.graph.shortest_paths import adjacency, cheapest_of_each
 from roadseg.roads.masks.tiled_probabilities import as_one, group_tiles
 from roadseg.roads.tracing.link_paths import trace_links
 from roadseg.roads.tracing.trace import PixelSource
@@ -34,9 +32,6 @@ _APART_M = 9_000.0  # Metres from a map; areas with maps of their own are 20 km 
 _DRAWN = Precision(step_m=0.01, tolerance_m=0.0)
 _LEVELS = 24  # Each halves the pixels of the one before.
 _MARGIN_M, _MARGIN_SHARE = 20.0, 0.3  # By how much a path may leave the box around its ends.
-_STARTS = 24  # Places from which paths to all others are searched.
-_CARRIED = 4.0  # Weight of the share of roads that is reached through an edge.
-_NOT_KNOWN = 0.5  # Probability of edges of which none is known.
 _MOST_PX = 60_000  # Pixels of the box; a larger one is searched in coarser pixels.
 
 
@@ -238,77 +233,6 @@ def _disjoint_union(graphs: Sequence[RoadGraph], area: Area) -> RoadGraph:
         return graph_from_lines(np.zeros(0, dtype=object), area.crs)
     graph, _ = disjoint_union([to_crs(graph, area.crs) for graph in graphs])
     return graph
-
-
-def worth_of_looks(graph: RoadGraph, probability: Floats) -> Floats:
-    """Return what it is worth to look at each edge, shape (m,): the higher, the sooner.
-
-    That is doubt x length x (1 + 4 x the share of the roads that is reached through it). Without a
-    look an edge stays in the graph, so the doubt is the probability that it is no road. It is
-    squared, as on ground that a network has not seen, edges of middling confidence are mostly real
-    or mostly not; `scripts/bench_review.py` measures that fewer looks are needed then.
-
-    Args:
-        graph: roads in metres.
-        probability: shape (m,), that each edge is a road, 0 to 1; NaN where it is not known.
-    """
-    doubt = (1 - np.where(np.isnan(probability), _NOT_KNOWN, probability)) ** 2
-    return doubt * graph.length_m * (1 + _CARRIED * carried_share(graph))
-
-
-def carried_share(graph: RoadGraph) -> Floats:
-    """Return the share of the roads of its connected part that is reached through each edge.
-
-    It is the mean over shortest paths from evenly spread nodes to all edges, so that it is high for
-    what would be cut off, or have a long detour, without the edge: at most one half, as of an edge
-    between two halves the smaller one counts. It takes time in proportion to the size of the graph,
-    times its logarithm.
-
-    Source: betweenness centrality, estimated from a sample of sources as by U. Brandes and C. Pich,
-    "Centrality estimation in large networks", 2007; that paths are weighted by length is ours.
-    """
-    length = graph.length_m
-    shares = np.zeros(len(length))
-    if not len(length):
-        return shares
-    part = components(graph)
-    metres = np.bincount(part[graph.ends[:, 0]], weights=length).astype(np.float64)
-    starts = _spread(part, metres)
-    nodes = len(graph.nodes)
-    low, high = np.sort(graph.ends, axis=1).T
-    pair = low * nodes + high
-    cheapest = cheapest_of_each(pair, length)
-    ways = adjacency(graph.ends, length, nodes)
-    # Half of each edge hangs on either end, so that a sum over nodes is a sum over edges.
-    own = np.bincount(graph.ends.ravel(), weights=np.repeat(length / 2, 2), minlength=nodes)
-    reached, before = dijkstra(ways, indices=starts, return_predecessors=True)
-    for start, away, parent in zip(starts, reached, before, strict=True):
-        # From the farthest node on, each hands what hangs on it to the one before it.
-        hanging = own.tolist()
-        parents = parent.tolist()
-        for node in np.argsort(-np.where(np.isfinite(away), away, -1)).tolist():
-            if parents[node] >= 0:
-                hanging[parents[node]] += hanging[node]
-        below = np.flatnonzero(parent >= 0)
-        ends = np.sort(np.column_stack([below, parent[below]]), axis=1)
-        edge = cheapest[np.searchsorted(pair[cheapest], ends[:, 0] * nodes + ends[:, 1])]
-        beyond = np.array(hanging)[below] / metres[part[start]]
-        of_part = np.count_nonzero(part[starts] == part[start])
-        shares[edge] += np.minimum(beyond, 1 - beyond).clip(0) / of_part
-    return shares
-
-
-def _spread(part: Ints, metres: Floats) -> Ints:
-    """Return nodes from which to search: more in longer connected parts, and evenly among theirs.
-
-    Parts that are too short for one have none: no path of importance leads through them.
-    """
-    starts = []
-    for number in np.flatnonzero(metres * _STARTS >= metres.sum()):
-        count = max(round(_STARTS * metres[number] / metres.sum()), 1)
-        members = np.flatnonzero(part == number)
-        starts.append(members[np.linspace(0, len(members) - 1, count + 2).astype(int)[1:-1]])
-    return np.concatenate([np.zeros(0, dtype=np.int64), *starts]).astype(np.int64)
 
 
 def sheets_of(shown: ReportScenes) -> Sequence[Sheet]:

@@ -5,7 +5,7 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from roadseg.review.sheets import carried_share, worth_of_looks
+from roadseg.review.order import carried_share, worth_of_looks
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 
 UTM = CRS.from_epsg(32611)
