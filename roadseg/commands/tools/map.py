@@ -30,6 +30,7 @@ from roadseg.dataset.footprints import overlapping_pairs
 from roadseg.dataset.scene_parts import open_scene_probability
 from roadseg.dataset.sets import find_scenes, find_sources
 from roadseg.errors import ConfigError, RoadsegError
+from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts
 from roadseg.learn.network.installed_weights import NAME, checkpoint_folder
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import read_facts
@@ -182,9 +183,10 @@ def run(
     """
     _require_one_way(labels, checkpoints, adapt=adapt, minutes=minutes)
     path = output / FILE_NAME
-    # Missing images are reported before anything is written.
+    # Missing networks and images are reported before anything is written.
+    start = _networks(checkpoints)
     if files := [image for image in images if not is_service(image)]:
-        image_paths(files)
+        image_paths(files, setting="IMAGES")
     with lock(output):
         given = load_config(None, [f"run={output.absolute()}", *settings])
         is_begun = _is_begun(path, given.run)
@@ -211,7 +213,7 @@ def run(
         if labels:
             done = pipeline.run(config, workspace, force=force, say=say).stages
         else:
-            start = networks = [checkpoint_folder(path) for path in checkpoints or (Path(NAME),)]
+            networks = start
             if adapt:
                 with lock(workspace.adapted.root):
                     adapted = adapting.run(
@@ -226,6 +228,18 @@ def run(
             if not checkpoints:
                 tell_bands(config)
         return _summary(path, config, workspace, done)
+
+
+def _networks(checkpoints: Sequence[Path]) -> list[Path]:
+    """Return the checkpoint folders of the networks, or of the starter if none is named.
+
+    Raises:
+        CheckpointError: if there is no network in one of them.
+    """
+    folders = [checkpoint_folder(each) for each in checkpoints or (Path(NAME),)]
+    for folder in folders:
+        read_checkpoint_facts(folder, "best")
+    return folders
 
 
 def _require_one_way(

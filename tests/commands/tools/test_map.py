@@ -20,7 +20,7 @@ from roadseg.commands.stages.graph import DOUBTFUL
 from roadseg.commands.tools import map as tool
 from roadseg.commands.tools import status
 from roadseg.config import load_config
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import CheckpointError, ConfigError, DataError
 from roadseg.raster.grid import Grid
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.report.scenes import read_scenes
@@ -382,9 +382,12 @@ def test_it_is_said_which_of_many_bands_the_starter_takes(tmp_path, caplog, band
     assert ("city.tif: has 4 bands, of which the first three" in caplog.text) == is_said
 
 
-def test_a_missing_image_leaves_nothing_behind(checkpoint, tmp_path):
-    with pytest.raises(DataError, match="does not exist"):
-        tool.run([str(tmp_path / "a.tif")], tmp_path / "map", checkpoints=[checkpoint], say=silent)
+def test_a_missing_image_or_network_leaves_nothing_behind(checkpoint, mapped, tmp_path):
+    missing, there = str(tmp_path / "a.tif"), str(mapped[0] / "images/city_0.tif")
+    with pytest.raises(DataError, match="does not exist, expected images; see IMAGES"):
+        tool.run([missing], tmp_path / "map", checkpoints=[checkpoint], say=silent)
+    with pytest.raises(CheckpointError, match="does not exist; run `roadseg train` first"):
+        tool.run([there], tmp_path / "map", checkpoints=[tmp_path], say=silent)
     assert not (tmp_path / "map").exists()
 
 
