@@ -178,8 +178,8 @@ def at_sizes(engines: Sequence[Engine], window_px: int) -> Engine:
 def _resampled(values: Tensor, side_px: int) -> Tensor:
     """Return values, shape (window, band, row, col), with other rows and columns.
 
-    Bytes are images, which are filtered as they shrink. Log odds are smooth, and the filter would
-    take twice as long as all else.
+    Bytes are images, which are filtered as they shrink. Log odds are smooth enough without, and the
+    filter would take four times as long.
     """
     if values.shape[-1] == side_px:
         return values
@@ -212,20 +212,20 @@ def _fastest(
     needed, precision = math.ceil(_CONVERTING_PAYS * pixels), openvino_precision(device)
     pays = f"pays from {count(needed, 'window')} on, here {windows}"
     if precision != device.precision:
-        notes.insert(0, f"OpenVINO would compute in {precision} on this CPU")
+        why = f"OpenVINO would compute in {precision} on this CPU"
     elif windows < needed:
-        notes.insert(0, f"not converted for OpenVINO: {pays}")
+        why = f"not converted for OpenVINO: {pays}"
     elif missing := openvino.why_missing():
-        notes.insert(0, f"OpenVINO: {missing}")
+        why = f"OpenVINO: {missing}"
     else:
         try:
             run = _converted(checkpoint, shape, device)
         except RoadsegError as error:
-            notes.append(error.args[0])
+            why = error.args[0]
         else:
             why = "; ".join([f"{precision}, converted: {pays}", *notes])
             return _engine("openvino", why, shape, run)
-    return _by_torch("eager", "; ".join(notes), checkpoint, device, shape)
+    return _by_torch("eager", "; ".join([why, *notes]), checkpoint, device, shape)
 
 
 def _why_int8(folder: Path, windows: int, needed: int) -> tuple[str, str]:
@@ -315,7 +315,7 @@ def _engine(name: str, why: str, shape: Shape, run: Network) -> Engine:
 def openvino_precision(device: Device) -> str:
     """Return the precision in which OpenVINO is fastest: bfloat16 with AMX, where that may be.
 
-    Without AMX, its float32 is faster than its bfloat16, but slower than that of PyTorch.
+    Without AMX, its float32 is faster than its bfloat16; PyTorch's bfloat16 may be faster still.
     """
     has_amx = cpu.features()["amx_bf16"]
     return "bf16" if device.amp_dtype is torch.bfloat16 and has_amx else "fp32"
