@@ -82,8 +82,8 @@ def open_engine(
     """Open an engine for a checkpoint.
 
     A device that compiles (`compute.compile`) makes "auto" mean "inductor"; an engine that is
-    requested by its name is taken as it is. Otherwise "auto" leaves "inductor" alone: on a CPU it
-    compiles for ten seconds or more, and is then hardly faster than "eager".
+    requested by its name is taken as it is. Otherwise "auto" never means "inductor": on a CPU,
+    compiling at each start pays only from some hundred megapixels on.
 
     Args:
         checkpoint: the network; it may be moved to the device.
