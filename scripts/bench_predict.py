@@ -30,14 +30,14 @@ import numpy as np
 import rasterio
 import torch
 
-from roadseg.learn.inference.jobs import (
+from roadseg.learn.inference.sliding_window import count_windows
+from roadseg.learn.inference.tasks import (
     Networks,
     SceneToPredict,
     Task,
     open_networks,
     predict_task,
 )
-from roadseg.learn.inference.sliding_window import count_windows
 from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts, speed_bins_of
 from roadseg.learn.network.checkpoints import named, save_checkpoint
 from roadseg.learn.network.models import NetworkSpec, build_model

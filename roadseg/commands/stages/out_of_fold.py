@@ -11,7 +11,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from roadseg.errors import DataError
-from roadseg.learn.inference.jobs import PredictionJob, SceneToPredict
+from roadseg.learn.inference.jobs import PredictionJob
+from roadseg.learn.inference.tasks import SceneToPredict
 from roadseg.learn.network.checkpoint_facts import mean_threshold
 from roadseg.raster.windows import Rows, Window, cut_chips
 from roadseg.roads.masks.probabilities import ProbabilityFile

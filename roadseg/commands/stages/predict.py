@@ -12,7 +12,8 @@ from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.fold_files import read_fold_chips, read_folds
 from roadseg.dataset.scene_parts import images_in_area, scenes_in_area
 from roadseg.errors import DataError, MissingInputError, RoadsegError
-from roadseg.learn.inference.jobs import PredictionJob, SceneToPredict
+from roadseg.learn.inference.jobs import PredictionJob
+from roadseg.learn.inference.tasks import SceneToPredict
 from roadseg.learn.network.checkpoint_facts import checkpoint_path
 from roadseg.learn.network.installed_weights import checkpoint_folder
 from roadseg.roads.masks.mask_files import read_raster_key, write_road_mask

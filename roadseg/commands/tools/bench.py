@@ -19,7 +19,8 @@ from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import Device, chosen_device
 from roadseg.learn.inference import openvino
 from roadseg.learn.inference.bench import inference_rate, training_rate
-from roadseg.learn.inference.jobs import PredictionJob, Task, open_networks, predict_task
+from roadseg.learn.inference.jobs import PredictionJob
+from roadseg.learn.inference.tasks import Task, open_networks, predict_task
 from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts
 from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.raster.grid import Grid

@@ -168,7 +168,7 @@ def test_another_area_is_predicted_again_and_the_same_one_is_not(
     first = bands(output / "wide.tif")[1].sum()
     predicted([scene], checkpoint, output, draw("b.gpkg", DISC.buffer(20)))
     assert bands(output / "wide.tif")[1].sum() > first
-    monkeypatch.setattr("roadseg.learn.inference.jobs.predict_parts", None)
+    monkeypatch.setattr("roadseg.learn.inference.tasks.predict_parts", None)
     predicted([scene], checkpoint, output, draw("moved/c.geojson", DISC.buffer(20)))
 
 

@@ -13,7 +13,7 @@ from roadseg.commands.stages import graph, pipeline, prepare
 from roadseg.config import load_config
 from roadseg.dataset import scenes
 from roadseg.errors import ConfigError, DataError, RoadsegError
-from roadseg.learn.inference import jobs
+from roadseg.learn.inference import jobs, tasks
 from roadseg.learn.network import models
 from roadseg.report.plots import comparisons
 from roadseg.roads.formats.files import read_gpkg
@@ -79,7 +79,7 @@ def test_a_run_that_is_interrupted_again_and_again_ends_as_one_that_is_not(city,
     for module, function in (
         (scenes, "write_mask"),
         (prepare, "write_chips"),
-        (jobs, "write_probability"),
+        (tasks, "write_probability"),
         (graph, "trace_and_measure"),
         (graph, "write_graphs"),
         (comparisons, "draw_comparison"),

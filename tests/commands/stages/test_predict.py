@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from roadseg.commands.stages import predict
 from roadseg.errors import CheckpointError, ConfigError, DataError, MissingInputError, OutputError
 from roadseg.learn.hardware.cpu import share_cores
-from roadseg.learn.inference import jobs
+from roadseg.learn.inference import jobs, tasks
 from roadseg.learn.options import PredictOptions
 from roadseg.raster import strips
 from roadseg.raster.strips import Strips
@@ -162,23 +162,23 @@ def predict_tall(finished, tall, tmp_path):
     return run
 
 
-def noted(monkeypatch, function, option):
-    """Return a list that grows by an option of every call of a function of `prediction`."""
-    given, real = [], getattr(jobs, function)
+def noted(monkeypatch, module, function, option):
+    """Return a list that grows by an option of every call of a function of a module."""
+    given, real = [], getattr(module, function)
     note = lambda *a, **b: given.append(b[option]) or real(*a, **b)  # noqa: E731
-    monkeypatch.setattr(jobs, function, note)
+    monkeypatch.setattr(module, function, note)
     return given
 
 
 @pytest.fixture
 def asked(monkeypatch):
     """Note the rows that are asked of the network."""
-    return noted(monkeypatch, "predict_parts", "rows")
+    return noted(monkeypatch, tasks, "predict_parts", "rows")
 
 
 def interrupted_after(strips_done):
     """Let the network fail as soon as so many strips are there, as if the process was killed."""
-    real = jobs.predict_parts
+    real = tasks.predict_parts
 
     def parts(*args, **options):
         for part in real(*args, **options):
@@ -198,7 +198,7 @@ def test_an_interrupted_scene_goes_on_with_the_first_missing_strip(
     predict_tall, asked, monkeypatch, strips_done
 ):
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "predict_parts", interrupted_after(strips_done))
+        patch.setattr(tasks, "predict_parts", interrupted_after(strips_done))
         with pytest.raises(KeyboardInterrupt):
             predict_tall("out")
     assert predict_tall("out") == predict_tall("straight")
@@ -227,7 +227,7 @@ def test_processes_that_predict_begin_with_their_share_of_the_cores(predict_tall
 @pytest.fixture
 def batches(monkeypatch):
     """Note how many windows engines are opened for."""
-    return noted(monkeypatch, "open_engine", "batch_size")
+    return noted(monkeypatch, tasks, "open_engine", "batch_size")
 
 
 @pytest.mark.parametrize("engine", ["eager", "auto"])
@@ -250,7 +250,7 @@ def test_a_scene_of_which_only_the_end_is_missing_needs_no_network(predict_tall,
         patch.setattr(probabilities, "copy_as_cog", interrupt)
         with pytest.raises(KeyboardInterrupt):
             predict_tall("out")
-    monkeypatch.setattr(jobs, "predict_parts", None)
+    monkeypatch.setattr(tasks, "predict_parts", None)
     assert predict_tall("out") == straight
 
 
