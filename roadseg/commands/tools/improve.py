@@ -5,59 +5,49 @@ on from the one of the run, new roads, and the edits, which stay in force.
 """
 
 import logging
-import math
 import shlex
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from functools import cached_property
-from os.path import normpath
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import geopandas as gpd
 import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Bools, Bytes, Floats, Ints, Lines, Shapes
+from roadseg.arrays import Bools, Lines
 from roadseg.commands.stages import pipeline, prepare
 from roadseg.commands.tools import review
 from roadseg.commands.tools.adapt import network_form, resampled_to
 from roadseg.config import FILE_NAME, Config, with_relative_paths
-from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
+from roadseg.dataset.chips import ChipRecord, read_chips
 from roadseg.dataset.fold_files import read_fold_chips, read_folds, write_folds
-from roadseg.dataset.footprints import overlapping_pairs
 from roadseg.dataset.options import SetLabelOptions
-from roadseg.dataset.scene_parts import open_scene_probability
-from roadseg.dataset.scenes import complete_area
-from roadseg.dataset.sets import find_scenes
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.network.checkpoint_facts import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.network.installed_weights import checkpoint_folder, starter_folder
-from roadseg.raster.grid import DEGREES, Grid, reproject, reproject_points
+from roadseg.raster.grid import Grid, reproject_points
 from roadseg.raster.images import read_grid, read_scene_grid
-from roadseg.raster.inputs import find_areas
-from roadseg.raster.windows import Window, cut_blocks, window_corners
+from roadseg.raster.windows import Window
 from roadseg.report.run_facts import found_layout, scene_names
-from roadseg.report.scenes import ReportScene, read_scenes
-from roadseg.review.apply import BESIDE_M
+from roadseg.report.scenes import read_scenes
 from roadseg.review.edits import EditFile
-from roadseg.review.masks import (
-    AROUND_M,
-    PSEUDO_LABELS,
-    Decided,
-    corrected_labels,
-    decided_labels,
-    decided_roads,
-)
+from roadseg.review.held_out import HELD_OUT, chip_places, choose_held_out, kept_folds
+from roadseg.review.masks import PSEUDO_LABELS, Decided, decided_roads
 from roadseg.review.session import ReviewSession, crs_of_edits
 from roadseg.review.sheets import sheets_of
-from roadseg.roads.formats.layers import write_layer
-from roadseg.roads.graph.groups import connected_groups
+from roadseg.review.training_ground import (
+    MASKS,
+    TrainingScene,
+    find_training_scenes,
+    roads_near,
+    with_more_ground,
+    write_edit_mask,
+    write_ground,
+)
 from roadseg.roads.graph.road_graph import sample_points, separate_edges
-from roadseg.roads.masks.mask_files import write_mask
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system.files import atomic_write
 from roadseg.system.locks import lock
@@ -70,11 +60,9 @@ _log = logging.getLogger(__name__)
 
 _SPACING_M = 2.0  # Metres between the places along a road at which its probability is read.
 _FOLD = 0
+_AREA = "area.geojson"  # Where the masks of the edits are complete.
+_OFF = 0.1  # Tolerance of the share of the decisions that is held out.
 _CHIP_PX = (512, 256)  # Sides of the chips of a run without labels, tried in this order.
-_PART, _OFF = 0.2, 0.1  # Share of the decisions that is held out, and its tolerance.
-_PLACES = 5  # One in so many places without decisions, or new places, is held out.
-_MORE = 10  # Without labels: other ground to learn from at most, in times that of the decisions.
-_MASKS, _AREA = "edit_masks", "area.geojson"  # Folder of masks in the new run, and their area.
 
 
 @dataclass(frozen=True)
@@ -182,7 +170,7 @@ def run(
                 f"{output}: has a run that was not made from the edits in {workspace.edits}; use "
                 "another --output"
             )
-        scenes = list(_find_scenes(config, workspace, made, named, roads))
+        scenes = list(find_training_scenes(config, workspace, made, named, roads))
         if not any(scene.is_edited for scene in scenes):
             raise DataError(
                 f"{workspace.edits}: no edit accepts, rejects or draws a road on these images; "
@@ -190,13 +178,13 @@ def run(
             )
         has_labels = any(scene.labels for scene in scenes)
         if not has_labels:
-            scenes = _with_more_ground(scenes, roads)
+            scenes = with_more_ground(scenes, roads)
         for scene in counted(scenes, "write masks", total=len(scenes), unit="scenes"):
-            _write_mask(config, workspace, scene)
+            write_edit_mask(config, workspace, scene)
         # They come first, as a run without them is another one.
         with atomic_write(made.edits) as partial:
             shutil.copyfile(workspace.edits, partial)
-        _write_area(output / _MASKS / _AREA, scenes)
+        write_ground(output / MASKS / _AREA, scenes)
         planned = _plan(config, made, scenes, start, minutes=minutes)
         planned = (
             _with_kept_folds(planned, made, workspace)
@@ -215,41 +203,6 @@ def run(
         **found,
         roads=reviewed.exported,
     )
-
-
-@dataclass(frozen=True)
-class _Scene:
-    """A scene with its set, its mask, and the ground from which a network learns.
-
-    Attributes:
-        labels: mask of the scene in the run; None if it has no labels.
-        roads: roads on the scene and near it, in the metric CRS of the grid.
-        grid: grid of the mask.
-        decided: area of the decided roads and their sides, in this CRS.
-        ground: area from which a network learns, in this CRS. Doubtful roads are no part of it:
-            where graphs are measured, they must count neither as true nor as false.
-    """
-
-    name: str
-    set: str
-    image: Path
-    mask: Path
-    labels: Path | None
-    roads: Decided
-    grid: Grid
-    decided: shapely.Geometry
-    ground: shapely.Geometry
-
-    @property
-    def is_edited(self) -> bool:
-        """Whether people decided about some of its roads."""
-        return not shapely.is_empty(self.decided)
-
-    @cached_property
-    def has_sure_roads(self) -> bool:
-        """Whether some of its roads are sure although nobody decided about them."""
-        sure = self.roads.lines[self.roads.state == "sure"]
-        return bool(shapely.intersects(sure, self.grid.footprint_m).any())
 
 
 def next_folder(root: Path) -> Path:
@@ -274,147 +227,10 @@ def network_of(workspace: Workspace) -> Path:
     return next((each for each in own if checkpoint_path(each, "best").is_file()), starter_folder())
 
 
-def _find_scenes(
-    config: Config,
-    workspace: Workspace,
-    made: Workspace,
-    shown: Mapping[str, ReportScene],
-    roads: Sequence[Decided],
-) -> Iterator[_Scene]:
-    """Yield all scenes; a scene without labels has the ground around its decided roads.
-
-    Scenes without chips, whose whole mask is ignored, count as scenes without labels. An earlier
-    `improve` leaves such masks.
-    """
-    listed = read_chips(workspace.chips) if workspace.chips.exists() else None
-    labelled = {chip.scene for chip in listed.chips} if listed else set()
-    prepared = listed.scenes if listed else ()
-    for name, (image, set_name) in _images(config, workspace, prepared, shown).items():
-        labels, own = workspace.mask(name), config.of_set(set_name)
-        has_labels = labels.exists() and (name in labelled or name not in shown)
-        grid = read_grid(labels) if has_labels else shown[name].grid
-        near, footprint = _near(roads, grid), grid.footprint_m
-        decided = shapely.intersection(near.ground(BESIDE_M), footprint)
-        if has_labels:
-            complete = complete_area(find_areas(own.labels.area), grid, own.labels)
-            ground: shapely.Geometry = footprint
-            if complete is not None:
-                ground = shapely.union(decided - near.unknown_ground, complete)
-        elif shapely.is_empty(decided):
-            ground = decided
-        else:
-            ground = shapely.intersection(near.ground(AROUND_M), footprint) - near.unknown_ground
-        yield _Scene(
-            name=name,
-            set=set_name,
-            image=Path(normpath(image.absolute())),
-            mask=(made.root / _MASKS / set_name / f"{image.stem}.tif").absolute(),
-            labels=labels if has_labels else None,
-            roads=near,
-            grid=grid,
-            decided=decided,
-            ground=ground,
-        )
-
-
-def _with_more_ground(scenes: Sequence[_Scene], roads: Sequence[Decided]) -> list[_Scene]:
-    """Return scenes without labels with more ground than that of the edits.
-
-    The ground of the edits alone would teach a network what is typical of a few places. Blocks of
-    other ground are added, the nearest to decided roads first, up to a multiple of it. Images
-    without any sure road would teach that there are no roads, and are left out.
-    """
-    crs = roads[0].crs
-    lines = np.concatenate([reproject(each.decided_lines, each.crs, crs) for each in roads])
-    without = [each for each in scenes if not (each.is_edited or each.has_sure_roads)]
-    scenes = [each for each in scenes if each.is_edited or each.has_sure_roads]
-    blocks = [_blocks(scene.grid) for scene in scenes]
-    row = np.repeat(np.arange(len(scenes)), [len(each) for each in blocks])
-    places = [
-        reproject(each, scene.grid.metric_crs, crs)
-        for scene, each in zip(scenes, blocks, strict=True)
-    ]
-    tree = shapely.STRtree(lines)
-    away_m = tree.query_nearest(np.concatenate(places), all_matches=False, return_distance=True)[1]
-    grounds = np.array([scene.ground for scene in scenes], dtype=object)
-    every = np.concatenate(blocks)
-    more_m2 = shapely.area(shapely.difference(every, grounds[row]))
-    order = np.argsort(away_m, kind="stable")
-    fits = np.cumsum(more_m2[order]) <= _MORE * shapely.area(grounds).sum()
-    is_chosen = np.zeros(len(every), dtype=bool)
-    is_chosen[order[fits]] = True
-    complete = list(scenes)
-    for number in np.unique(row[is_chosen & (more_m2 > 0)]).tolist():
-        scene, own = scenes[number], every[is_chosen & (row == number)]
-        ground = shapely.union_all([scene.ground, *own]) - scene.roads.unknown_ground
-        complete[number] = replace(scene, ground=ground)
-    return [*complete, *without]
-
-
-def _blocks(grid: Grid) -> Shapes:
-    """Cut an image into equal blocks with sides of about 500 m, in the metres of its grid."""
-    side_px = max(grid.height, grid.width)
-    block_px = math.ceil(side_px / max(1, round(side_px * grid.pixel_size_m[0] / AROUND_M)))
-    corners = window_corners(cut_blocks(grid.height, grid.width, block_px=block_px))
-    return np.asarray(
-        shapely.polygons(grid.to_metric(corners.reshape(-1, 2)).reshape(corners.shape))
-    )
-
-
-def _write_mask(config: Config, workspace: Workspace, scene: _Scene) -> None:
-    """Write the mask of a scene; without ground to learn from, all of it is ignored."""
-    own, bins = config.of_set(scene.set), config.labels.bins
-    blocks: Iterator[tuple[Window, Bytes]] = iter(())
-    if scene.labels:
-        blocks = corrected_labels(scene.labels, scene.roads, scene.grid, bins=bins)
-    elif not shapely.is_empty(scene.ground):
-        made_by = "predict" if workspace.chips.exists() else "map"
-        require(workspace.probability(scene.name), made_by=made_by)
-        found = open_scene_probability(workspace.probability(scene.name), own.imagery)
-        blocks = decided_labels(found, scene.roads, bins=bins, options=config.graph)
-    scene.mask.parent.mkdir(parents=True, exist_ok=True)
-    write_mask(scene.mask, blocks, scene.grid, bins=bins)
-
-
-def _near(roads: Sequence[Decided], grid: Grid) -> Decided:
-    """Return the roads of all maps up to 500 m from the ground of a grid, in its metres."""
-    parts = [each.near(grid) for each in roads]
-    columns = ("lines", "state", "width_m", "speed_mph")
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
-    return Decided(grid.metric_crs, **joined)
-
-
-def _images(
-    config: Config,
-    workspace: Workspace,
-    prepared: Sequence[SceneRecord],
-    shown: Mapping[str, ReportScene],
-) -> dict[str, tuple[Path, str]]:
-    """Return image and set of every scene that has labels or was mapped, by name."""
-    images = {each.name: (each.image, each.set) for each in prepared}
-    images = {name: each for name, each in images.items() if workspace.mask(name).exists()}
-    set_of = {name: each.name for each, found in find_scenes(config.sets) for name in found}
-    for name, scene in shown.items():
-        if scene.image is not None:
-            images.setdefault(name, (scene.image.path, set_of.get(name, "")))
-    return images
-
-
-def _write_area(path: Path, scenes: Sequence[_Scene]) -> None:
-    """Write where the masks are complete; other ground is ignored."""
-    known = [each for each in scenes if not shapely.is_empty(each.ground)]
-    shapes = [
-        reproject(np.array([each.ground]), each.grid.metric_crs, DEGREES)[0] for each in known
-    ]
-    table = gpd.GeoDataFrame({"scene": [each.name for each in known]}, geometry=shapes, crs=DEGREES)
-    with atomic_write(path) as partial:
-        write_layer(partial, table, "GeoJSON", layer="area", geometry_type=None)
-
-
 def _plan(
     config: Config,
     made: Workspace,
-    scenes: Sequence[_Scene],
+    scenes: Sequence[TrainingScene],
     start: Path,
     *,
     minutes: float,
@@ -425,7 +241,7 @@ def _plan(
         own = [scene for scene in scenes if scene.set == name]
         files[name] = tuple(str(s.image) for s in own), tuple(str(s.mask) for s in own)
     imagery: dict[str, Any] = {}
-    area = str((made.root / _MASKS / _AREA).absolute())
+    area = str((made.root / MASKS / _AREA).absolute())
     labels: dict[str, Any] = {"area": (area,), "mask_speeds_mph": None}
     if not any(scene.labels for scene in scenes):
         labels["licence"] = f"none: decisions of a review, and {PSEUDO_LABELS}"
@@ -460,7 +276,7 @@ def _plan(
     return config.model_copy(update={**sections, "run": made.root.absolute()})
 
 
-def _with_new_folds(config: Config, made: Workspace, scenes: Sequence[_Scene]) -> Config:
+def _with_new_folds(config: Config, made: Workspace, scenes: Sequence[TrainingScene]) -> Config:
     """Return the config with chips and two folds; fold 0 has about a fifth of the decisions.
 
     It also has a fifth of the places without decisions, as the threshold has to fit these as well.
@@ -480,10 +296,10 @@ def _with_new_folds(config: Config, made: Workspace, scenes: Sequence[_Scene]) -
         grounds = np.array([decided[chip.scene] for chip in chips])
         whole = shapely.polygons(corners)
         decided_m2 = shapely.area(shapely.intersection(whole, grounds))
-        place = _places(chips)
+        place = chip_places(chips)
         shares = np.bincount(place, decided_m2) / decided_m2.sum()
-        is_held_out = _held_out(shares)
-        if abs(shares[is_held_out].sum() - _PART) <= _OFF:
+        is_held_out = choose_held_out(shares)
+        if abs(shares[is_held_out].sum() - HELD_OUT) <= _OFF:
             break
     if np.count_nonzero(shares) == 1:
         raise DataError(
@@ -497,65 +313,17 @@ def _with_kept_folds(config: Config, made: Workspace, before: Workspace) -> Conf
     """Return the config with the folds of the run, so that fold 0 holds out no earlier training."""
     prepare.run(config, made)
     chips, earlier = read_chips(made.chips).chips, read_chips(before.chips).chips
-    fold_of = _kept(chips, earlier, read_folds(before.folds, earlier))
+    fold_of = kept_folds(chips, earlier, read_folds(before.folds, earlier))
     return _with_fold_file(config, made, chips, fold_of)
 
 
 def _with_fold_file(
     config: Config, made: Workspace, chips: Sequence[ChipRecord], fold_of: Sequence[int]
 ) -> Config:
-    path = made.root / _MASKS / "folds.json"
+    path = made.root / MASKS / "folds.json"
     write_folds(path, {c.name: fold for c, fold in zip(chips, fold_of, strict=True)})
     folds = {"method": "file", "file": path.absolute(), "folds": max(fold_of) + 1}
     return config.model_copy(update={"split": config.split.model_copy(update=folds)})
-
-
-def _kept(
-    chips: Sequence[ChipRecord], earlier: Sequence[ChipRecord], folds: Mapping[str, int]
-) -> list[int]:
-    """Return the fold of each chip: the fold of earlier chips on its ground, the last of several.
-
-    Of new places, the fifth, the tenth and so on are in fold 0, which is held out, the others in 1.
-
-    Args:
-        folds: folds of the earlier chips, by name.
-    """
-    place = _places([*earlier, *chips]).tolist()
-    known, own = place[: len(earlier)], place[len(earlier) :]
-    fold_of = dict(sorted(zip(known, (folds[chip.name] for chip in earlier), strict=True)))
-    new = dict.fromkeys(each for each in own if each not in fold_of)
-    fold_of |= {each: int(number % _PLACES > 0) for number, each in enumerate(new, start=1)}
-    ranks = np.unique([0, *(fold_of[each] for each in own)], return_inverse=True)[1]
-    return [int(fold) for fold in ranks[1:]]  # No fold between is without chips.
-
-
-def _places(chips: Sequence[ChipRecord]) -> Ints:
-    """Number the places of chips, shape (chips,); chips of the same ground share a place."""
-    corners = np.array([chip.corners_m for chip in chips])
-    pairs = overlapping_pairs(corners, [chip.zone for chip in chips])
-    groups = connected_groups(pairs, nodes=len(chips))
-    return np.asarray(np.unique(groups, return_inverse=True)[1])
-
-
-def _held_out(shares: Floats) -> Bools:
-    """Choose one in five places, with about a fifth of the decisions.
-
-    One is chosen out of each five with similar shares, so that both many and few decisions occur.
-
-    Args:
-        shares: share of the decisions at each place, shape (places,).
-
-    Returns:
-        Whether each place is chosen, shape (places,); at least one is.
-    """
-    order = np.argsort(shares, kind="stable")
-    order = order[shares[order] > 0]
-    chosen = np.zeros(len(shares), dtype=bool)
-    for rows in np.array_split(order, max(1, round(_PART * len(order)))):
-        off = np.abs(shares[rows] - _PART * shares[rows].sum())
-        chosen[rows[off.argmin()]] = True
-    chosen[np.flatnonzero(shares == 0)[_PLACES - 1 :: _PLACES]] = True
-    return chosen
 
 
 def _measure(
@@ -575,7 +343,7 @@ def _measure(
             >= config.graph.level_for(file.threshold)
             for file in files
         ]
-        near = _near(roads, files[1].grid)
+        near = roads_near(roads, files[1].grid)
         corners = [chip.corners_m for chip in chips if chip.scene == scene]
         ground = shapely.union_all(shapely.polygons(corners))
         for kind, sums in metres.items():

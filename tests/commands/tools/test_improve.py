@@ -24,6 +24,7 @@ from roadseg.errors import ConfigError, DataError, MissingInputError, OutputErro
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.images import read_grid
 from roadseg.raster.windows import Window
+from roadseg.review import held_out, training_ground
 from roadseg.review.edits import Edit, EditFile
 from roadseg.review.masks import Decided
 from roadseg.roads.formats.files import read_gpkg, write_gpkg
@@ -121,7 +122,7 @@ def test_a_new_run_has_the_next_number(tmp_path, old, new):
 
 
 @pytest.mark.parametrize(
-    ("shares", "held_out"),
+    ("shares", "expected"),
     [
         ([0.31, 0.18, 0.25, 0.23, 0.01, 0.02], [1]),
         ([0.97, 0.01, 0.02], [2]),
@@ -133,8 +134,8 @@ def test_a_new_run_has_the_next_number(tmp_path, old, new):
         ([0.0, 0.55, 0.45, 0.0], [2]),  # Not one without any decision, which is nearer to a fifth.
     ],
 )
-def test_a_fifth_of_the_places_is_held_out_with_about_a_fifth_of_the_decisions(shares, held_out):
-    assert np.flatnonzero(improve._held_out(np.array(shares))).tolist() == held_out  # noqa: SLF001
+def test_a_fifth_of_the_places_is_held_out_with_about_a_fifth_of_the_decisions(shares, expected):
+    assert np.flatnonzero(held_out.choose_held_out(np.array(shares))).tolist() == expected
 
 
 def test_ground_that_a_network_was_trained_on_is_not_held_out_later(
@@ -183,7 +184,7 @@ def test_chips_that_show_the_same_ground_share_a_fold(tmp_path, monkeypatch):
 
 def test_of_new_ground_a_fifth_is_held_out():
     chips = chips_at(*range(0, 120, 10))
-    folds = improve._kept(chips, chips[:2], {"0": 0, "1": 1})  # noqa: SLF001
+    folds = held_out.kept_folds(chips, chips[:2], {"0": 0, "1": 1})
     assert folds == [0, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0]
 
 
@@ -329,7 +330,7 @@ def test_without_labels_the_nearest_other_ground_is_learned_from_as_well():
         if ground_m:
             ground = shapely.box(480_000, 3_650_000, 480_000 + ground_m, 3_650_000 + ground_m)
         path = Path(str(west))
-        return improve._Scene(  # noqa: SLF001
+        return training_ground.TrainingScene(
             *(str(west), "", path, path, None, roads, grid),
             decided=ground,
             ground=ground,
@@ -338,7 +339,7 @@ def test_without_labels_the_nearest_other_ground_is_learned_from_as_well():
     # Of ground of 0.36 ha, ten times as much has room for the rest of its image and two more. The
     # image without any road would be the nearest.
     scenes = [scene(900), scene(300), scene(0, 60.0), scene(500), scene(150)]
-    complete = improve._with_more_ground(scenes, [roads])  # noqa: SLF001
+    complete = training_ground.with_more_ground(scenes, [roads])
     assert [each.ground.area for each in complete] == [0, 10_000, 10_000, 10_000, 0]
 
 
@@ -349,8 +350,8 @@ def test_of_a_large_image_ground_around_that_of_the_edits_is_learned_from_as_wel
     grid = Grid(utm, Affine(2, 0, 480_000, 0, -2, 3_653_000), 1500, 1000)
     ground = shapely.box(480_100, 3_650_100, 480_400, 3_650_400)
     path = Path("city.tif")
-    scene = improve._Scene("city", "", path, path, None, roads, grid, ground, ground)  # noqa: SLF001
-    (complete,) = improve._with_more_ground([scene], [roads])  # noqa: SLF001
+    scene = training_ground.TrainingScene("city", "", path, path, None, roads, grid, ground, ground)
+    (complete,) = training_ground.with_more_ground([scene], [roads])
     # Blocks of 500 m, the nearest first, up to 0.99 km2 with the ground of 0.09 km2.
     own_and_east, north = (0, 0, 1000, 500), (0, 500, 500, 1000)
     west, south = 480_000, 3_650_000
