@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
+import webbrowser
 from pathlib import Path
 from typing import Any
 
 from qgis import core
 
-from .process import quality_lines
+from .process import improvement_lines, quality_lines
 from .running import Results, RoadsegAlgorithm, advanced
 
 _LINE = core.QgsProcessing.SourceType.TypeVectorLine
@@ -29,6 +31,11 @@ def _extent() -> Any:
     return core.QgsProcessingParameterExtent(
         "EXTENT", "Extent (if empty, all of it)", optional=True
     )
+
+
+def _folder(name: str, title: str, *, optional: bool = False) -> Any:
+    kind = core.QgsProcessingParameterFile.Behavior.Folder
+    return core.QgsProcessingParameterFile(name, title, kind, optional=optional)
 
 
 def _output(title: str) -> Any:
@@ -63,7 +70,6 @@ again with the same folder and settings."""
     )
 
     def inputs(self) -> list[Any]:
-        folder = core.QgsProcessingParameterFile.Behavior.Folder
         pixel = _number("PIXEL", "Pixel size for layers of a service, in metres", 0.6, 0.05, 10)
         return [
             core.QgsProcessingParameterRasterLayer("INPUT", "Image"),
@@ -73,9 +79,7 @@ again with the same folder and settings."""
             core.QgsProcessingParameterBoolean(
                 "ADAPT", "Without known roads: adapt to the image", False
             ),
-            core.QgsProcessingParameterFile(
-                "CHECKPOINT", "Folder of a trained network", folder, optional=True
-            ),
+            _folder("CHECKPOINT", "Folder of a trained network", optional=True),
             advanced(pixel),
             core.QgsProcessingParameterFolderDestination("OUTPUT", "Folder of the map"),
         ]
@@ -109,6 +113,70 @@ again with the same folder and settings."""
             "ROADS": self.load(f"{folder}/{roads}", "Roads"),
             "REPORT": summary["report"],
         }
+
+
+class ReviewMap(RoadsegAlgorithm):
+    """`roadseg review`."""
+
+    ID, TITLE = "reviewmap", "Review a map"
+    TAGS = "roads streets correct edit accept reject draw"
+    HELP = """Opens a page in your browser, on which you accept, reject, draw and correct the \
+roads of a map. The roads that most need a look come first.
+
+The page works until you press Cancel here. Every decision is kept at once, in the file edits.gpkg \
+in the folder of the map, and you can go on later. Then "Improve a map" learns from them."""
+
+    def inputs(self) -> list[Any]:
+        return [_folder("INPUT", "Folder of the map")]
+
+    def process(self) -> Results:
+        """Serve the page until the user cancels."""
+        self.roadseg("review", str(self.folder("INPUT")))
+        return {}
+
+    def show(self, line: str) -> None:
+        """Open the page as soon as its address is there."""
+        address = re.search(r"http://\S+", line)
+        if address is None:
+            super().show(line)
+            return
+        self.feedback.pushInfo(f"The page is {address[0]}. Press Cancel when you have finished.")
+        webbrowser.open(address[0])
+
+
+class ImproveMap(RoadsegAlgorithm):
+    """`roadseg improve`."""
+
+    ID, TITLE = "improvemap", "Improve a map"
+    TAGS = "roads streets train learn corrections edits review"
+    HELP = """Trains the network of a map on what was decided in "Review a map", and maps its \
+images again.
+
+So decide about all roads of some places before, about false ones too. The new map lies in another \
+folder; what was decided by hand stays as it is, and can be reviewed further there."""
+    OUTPUTS = (
+        (core.QgsProcessingOutputVectorLayer, "ROADS", "Improved roads"),
+        (core.QgsProcessingOutputHtml, "REPORT", "Report"),
+    )
+
+    def inputs(self) -> list[Any]:
+        return [
+            _folder("INPUT", "Folder of the reviewed map"),
+            _number("MINUTES", "Minutes of training", 2, 0.1, 100_000),
+            core.QgsProcessingParameterFolderDestination("OUTPUT", "Folder of the new map"),
+        ]
+
+    def process(self) -> Results:
+        """Train and map again; load the roads with all edits."""
+        folder = self.folder("OUTPUT")
+        words = ["improve", str(self.folder("INPUT")), "--output", str(folder)]
+        summary = self.roadseg(*words, "--minutes", self.number("MINUTES"))
+        for line in improvement_lines(summary):
+            self.feedback.pushInfo(line)
+        roads = [
+            self.load(f"{path}|layername=edges", "Improved roads") for path in summary["roads"]
+        ]
+        return {"OUTPUT": str(folder), "ROADS": roads[0], "REPORT": f"{folder}/report.html"}
 
 
 class TraceMask(RoadsegAlgorithm):
@@ -303,4 +371,7 @@ review.osm for JOSM). Look at every road before you upload any of them."""
         return {"OUTPUT": str(folder), "MERGED": merged}
 
 
-ALGORITHMS = (MapRoads, TraceMask, CompareRoads, FindRoute, CheckMap, AddMissingRoads)
+ALGORITHMS = (
+    *(MapRoads, ReviewMap, ImproveMap, TraceMask),
+    *(CompareRoads, FindRoute, CheckMap, AddMissingRoads),
+)

@@ -188,3 +188,17 @@ def quality_lines(summary: Mapping[str, Any]) -> Iterator[str]:
             f"{measured['correctness']:.2f}, completeness {measured['completeness']:.2f}, APLS "
             f"{measured['apls_length']:.2f}."
         )
+
+
+def improvement_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a training on edits has changed, from the summary of `roadseg improve`."""
+    measured = {kind: summary[kind] for kind in ("drawn", "accepted", "rejected")}
+    for kind, found in measured.items():
+        if length := found["metres"]:
+            yield (
+                f"Of the {kind} roads that were left out of the training ({length:.0f} m), the "
+                f"network found {found['before'] / length:.0%} before and "
+                f"{found['after'] / length:.0%} now."
+            )
+    if not any(found["metres"] for found in measured.values()):
+        yield "Nothing was decided on the ground that was left out of the training to measure it."

@@ -29,6 +29,13 @@ _READ_BY_ROADSEG = ("gpkg", "geojson", "json", "shp", "fgb", "parquet", "osm", "
 # Parameters that are not named as the options of roadseg that they set.
 _PARAMETERS = {"area": "EXTENT", "from": "START", "to": "END", "probabilities": "PROBABILITY"}
 
+# What the user of QGIS starts instead of a command.
+_ALGORITHMS = {
+    **dict.fromkeys(("map", "predict"), "Map roads"),
+    "review": "Review a map",
+    "improve": "Improve a map",
+}
+
 Results = dict[str, Any]
 
 
@@ -232,13 +239,13 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
             return run(
                 command,
                 folder=Path(core.QgsProcessingUtils.tempFolder()),
-                show=self._show,
+                show=self.show,
                 is_cancelled=self.feedback.isCanceled,
             )
         except CommandError as error:
             raise core.QgsProcessingException(self._translated(str(error))) from error
 
-    def _show(self, line: str) -> None:
+    def show(self, line: str) -> None:
         """Show what a command writes on stderr in QGIS's progress bar and log."""
         if progress := read_progress(line):
             self.feedback.setProgress(percent(progress["progress"]))
@@ -261,7 +268,11 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
             parameter = self.parameterDefinition(name)
             return f'"{parameter.description()}"' if parameter else option[0]
 
-        text = re.sub(r"--([a-z-]+)", title, message.replace("`roadseg predict`", '"Map roads"'))
+        def algorithm(command: re.Match[str]) -> str:
+            return f'"{_ALGORITHMS[command[1]]}"' if command[1] in _ALGORITHMS else command[0]
+
+        message = re.sub(r"`roadseg ([a-z]+)[^`]*`", algorithm, message)
+        text = re.sub(r"--([a-z-]+)", title, message)
         if re.search(r"--[a-z]", text):
             text += f' (options that begin with -- go into Advanced Parameters > "{_FURTHER}")'
         return text

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import geopandas as gpd
@@ -18,7 +19,10 @@ from rasterio.features import rasterize
 from starter_places import write_places
 
 from roadseg.commands.tools import qgis
-from roadseg.roads.formats.files import read_gpkg
+from roadseg.raster.images import read_grid
+from roadseg.review.edits import Edit, EditFile
+from roadseg.roads.formats.files import read_gpkg, write_gpkg
+from tests.drawing import drawn
 
 ROOT = Path(__file__).parents[2]
 # Debian's script of the first name passes options that only the window knows.
@@ -27,7 +31,8 @@ UTM, X, Y, SIDE_M = CRS.from_epsg(32632), 477_000.0, 5_473_000.0, 300
 ROADS = {"1": [(20, 150), (280, 150)], "2": [(150, 20), (150, 280)]}
 MAP = {"1": [(20, 150), (280, 150)]}  # It lacks the second road.
 
-# In QGIS's own Python: load the plugin, trace a mask into the project, then cancel a map.
+# In QGIS's own Python: load the plugin, trace a mask into the project, then cancel a map, and end
+# the review of another one.
 PYTHON_PROGRAM = """
 import json, os, sys
 sys.path[:0] = sys.argv[1:3]
@@ -40,18 +45,20 @@ Processing.initialize()
 import roadseg_qgis
 plugin = roadseg_qgis.classFactory(None)
 plugin.initProcessing()
-mask, image = sys.argv[3:]
+mask, image, reviewed = sys.argv[3:]
 
 class Impatient(QgsProcessingFeedback):
     def pushInfo(self, text):
-        if text.startswith("init"):
+        if text.startswith(("init", "The page is")):
             self.cancel()
 
 processing.runAndLoadResults("roadseg:tracemask", {"INPUT": mask, "OUTPUT": "TEMPORARY_OUTPUT"})
 layers = [[l.name(), l.renderer().type()] for l in QgsProject.instance().mapLayers().values()]
 context = QgsProcessingContext()
 map_roads = {"INPUT": image, "OUTPUT": "map"}
-told = processing.run("roadseg:maproads", map_roads, feedback=Impatient(), context=context)
+told = [processing.run("roadseg:maproads", map_roads, feedback=Impatient(), context=context)]
+review = {"INPUT": reviewed}
+told += [processing.run("roadseg:reviewmap", review, feedback=Impatient(), context=context)]
 try:
     os.waitpid(-1, os.WNOHANG)
     children = True
@@ -137,8 +144,8 @@ def test_qgis_lists_the_algorithms(profile):
     names = {line.split()[0] for line in listed.stdout.decode().splitlines() if "roadseg:" in line}
     names = {name.removeprefix("roadseg:") for name in names}
     assert names == {
-        *("maproads", "tracemask", "compareroads"),
-        *("route", "checkmap", "addmissingroads"),
+        *("maproads", "reviewmap", "improvemap", "tracemask"),
+        *("compareroads", "route", "checkmap", "addmissingroads"),
     }
 
 
@@ -267,6 +274,26 @@ def test_a_part_of_an_image_is_mapped_with_the_starter(process, tmp_path):
     assert "the network is not adapted to these images, as it is sure of only" in said
 
 
+def test_a_network_learns_from_the_edits_of_a_map(process, tmp_path):
+    write_places(tmp_path, [1003], size_px=512)
+    process("maproads", INPUT="images/place_1003.tif", OUTPUT="map")
+    results, said = process("improvemap", INPUT="map", MINUTES=0.1, OUTPUT="better")
+    assert results is None
+    assert 'edits.gpkg does not exist; run "Review a map" first' in said
+    crs = read_gpkg(tmp_path / "map/graphs/place_1003.gpkg").crs
+    west, south, east, north = read_grid(tmp_path / "images/place_1003.tif").footprint_m.bounds
+    middles = [(west + share * (east - west), (south + north) / 2) for share in (0.1, 0.6, 0.9)]
+    with closing(EditFile(tmp_path / "map/edits.gpkg", crs)) as file:
+        for line in (middles[:2], middles[1:]):  # The second one is on other chips.
+            file.add(Edit("draw", shapely.LineString(line)), crs, who="Ana")
+    improve = {"INPUT": "map", "MINUTES": 0.3, "EXTRA": "--set train.batch_size=2"}
+    results, said = process("improvemap", **improve, OUTPUT="better")
+    assert results["ROADS"] == f"{tmp_path}/better/roads.gpkg|layername=edges"
+    assert set(read_gpkg(tmp_path / "better/roads.gpkg").attributes["edited"]) >= {"drawn"}
+    assert Path(results["REPORT"]).exists()
+    assert "Of the drawn roads that were left out of the training" in said
+
+
 def test_layers_are_loaded_with_their_styles_and_a_cancelled_command_is_gone(
     profile, mask, tmp_path
 ):
@@ -276,11 +303,16 @@ def test_layers_are_loaded_with_their_styles_and_a_cancelled_command_is_gone(
     ).returncode:
         pytest.skip("needs QGIS; ROADSEG_QGIS names a Python that can import it")
     write_places(tmp_path, [1001], size_px=256)
+    (tmp_path / "reviewed/graphs").mkdir(parents=True)
+    write_gpkg(tmp_path / "reviewed/graphs/city.gpkg", drawn([(X, Y), (X + 90, Y)]))
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > "{tmp_path}/opened"\n')
+    browser.chmod(0o755)
     plugins = Path(profile["QGIS_CUSTOM_CONFIG_PATH"], "profiles/default/python/plugins")
-    words = [plugins, "/usr/share/qgis/python/plugins", mask, "images/place_1001.tif"]
+    words = [plugins, "/usr/share/qgis/python/plugins", mask, "images/place_1001.tif", "reviewed"]
     done = subprocess.run(
         [python, "-c", PYTHON_PROGRAM, *map(str, words)],
-        env=profile,
+        env=profile | {"BROWSER": str(browser)},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -288,7 +320,8 @@ def test_layers_are_loaded_with_their_styles_and_a_cancelled_command_is_gone(
     )
     layers, told, children = json.loads(done.stdout.splitlines()[-1])
     assert layers == [["Roads", "graduatedSymbol"]]
-    assert told == {}
+    assert told == [{}, {}]
+    assert (tmp_path / "opened").read_text().startswith("http://127.0.0.1:")
     assert not children
     assert {path.name for path in (tmp_path / "map").iterdir()} <= {
         *("roadseg.json", "probabilities", "sources")

@@ -11,6 +11,7 @@ from roadseg.qgis_plugin.process import (
     CancelledError,
     CommandError,
     find_command,
+    improvement_lines,
     percent,
     quality_lines,
     run,
@@ -183,3 +184,17 @@ def test_the_log_says_how_far_a_map_is_to_be_trusted(confidence, measured, expec
     said = list(quality_lines(summary))
     assert len(said) == len(expected)
     assert all(part in line for part, line in zip(expected, said, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("metres", "expected"),
+    [
+        (0.0, ["Nothing was decided"]),
+        (200.0, ["Of the drawn roads", "(200 m), the network found 25% before and 75% now."]),
+    ],
+)
+def test_the_log_says_what_a_training_on_edits_has_changed(metres, expected):
+    none = {"metres": 0.0, "before": 0.0, "after": 0.0}
+    drawn = {"metres": metres, "before": metres / 4, "after": metres * 0.75}
+    (said,) = improvement_lines({"drawn": drawn, "accepted": none, "rejected": none})
+    assert all(part in said for part in expected)
