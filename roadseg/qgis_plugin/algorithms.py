@@ -123,16 +123,22 @@ class ReviewMap(RoadsegAlgorithm):
     HELP = """Opens a page in your browser, on which you accept, reject, draw and correct the \
 roads of a map. The roads that most need a look come first.
 
-The page works until you press Cancel here. Every decision is kept at once, in the file edits.gpkg \
-in the folder of the map, and you can go on later. Then "Improve a map" learns from them."""
+Press Finish on the page when you want to end. Then the corrected roads are loaded here. Every \
+decision is kept at once, in the file edits.gpkg in the folder of the map, and you can go on \
+later. "Improve a map" learns from the decisions."""
 
     def inputs(self) -> list[Any]:
-        return [_folder("INPUT", "Folder of the map")]
+        return [_folder("INPUT", "Folder of the map"), _output("Corrected roads")]
 
     def process(self) -> Results:
-        """Serve the page until the user cancels."""
-        self.roadseg("review", str(self.folder("INPUT")))
-        return {}
+        """Serve the page until the user has finished; write the corrected roads."""
+        output, folder = self.destination("OUTPUT"), str(self.folder("INPUT"))
+        decided = self.roadseg("review", folder)["roads"]
+        states = ", ".join(f"{number} {name}" for name, number in decided.items())
+        self.feedback.pushInfo(f"Roads: {states}")
+        output.parent.mkdir(parents=True, exist_ok=True)
+        self.roadseg("review", folder, "--export", str(output))
+        return {"OUTPUT": self.loaded(output, {"edges": ""})}
 
     def show(self, line: str) -> None:
         """Open the page as soon as its address is there."""
@@ -140,7 +146,7 @@ in the folder of the map, and you can go on later. Then "Improve a map" learns f
         if address is None:
             super().show(line)
             return
-        self.feedback.pushInfo(f"The page is {address[0]}. Press Cancel when you have finished.")
+        self.feedback.pushInfo(f"The page is {address[0]} (end with Finish there)")
         webbrowser.open(address[0])
 
 

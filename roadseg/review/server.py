@@ -112,7 +112,7 @@ class _Answer(BaseHTTPRequestHandler):
             self._refuse(404, "There is nothing here.")
 
     def do_POST(self) -> None:
-        """Do an edit, undo or redo one."""
+        """Do an edit, undo or redo one, or end the review."""
         session, (path, _) = self.server.session, self._asked()
         if path is None:
             return
@@ -132,6 +132,10 @@ class _Answer(BaseHTTPRequestHandler):
                 self._answer(lambda: session.edit(_request(body)))
             elif path in actions:
                 self._answer(actions[path])
+            elif path == "finish":
+                self._answer(dict)
+                # It waits for the loop of the server, which goes on meanwhile.
+                threading.Thread(target=self.server.shutdown, daemon=True).start()
             else:
                 self._refuse(404, "There is nothing here.")
 

@@ -169,6 +169,16 @@ def test_what_cannot_be_done_is_said(page, server):
     assert done(server) == []
 
 
+def test_the_page_ends_the_review_after_what_was_decided(tab, opened, server):
+    tab().route("**/finish", lambda route: route.fulfill(json={}))  # Others need the server.
+    page = opened()
+    page.keyboard.press("a")
+    page.click("#finish")
+    page.locator("#ended", has_text="All edits are kept").wait_for()
+    page.unroute_all()
+    assert done(server) == ["accept"]
+
+
 def test_a_server_that_is_gone_is_told_of(tab, opened):
     # Before the page is there: what it asks for at once afterwards could still pass.
     tab().route("**/edit", lambda route: route.abort())

@@ -15,6 +15,7 @@ import pytest
 
 from roadseg.review import server as module
 from roadseg.review.edits import EditFile
+from tests.review.conftest import Asking, open_session
 
 ACCEPT = {"kind": "accept", "sheet": 0, "id": 0}
 PATHS = [
@@ -24,6 +25,7 @@ PATHS = [
     "edit",
     "undo",
     "redo",
+    "finish",
     "picture?sheet=0&scene=0&layer=image&level=0&row=0&col=0",
 ]
 
@@ -46,6 +48,15 @@ def test_the_page_is_sent_with_a_policy_that_allows_only_itself(server):
     assert b"<title>Review" in page
     assert b"&lt;run&gt;" in page
     assert b"<run>" not in page
+
+
+def test_the_page_can_end_the_review(run):
+    with module.ReviewServer(open_session(run), title="run") as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        assert Asking(server)("finish", {})[0] == 200
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def test_the_page_asks_for_what_it_shows(ask):

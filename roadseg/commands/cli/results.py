@@ -311,7 +311,7 @@ def review(
     RUN is a run folder, or a folder with graphs or probabilities. The page is served on this
     machine only, at an address that contains a secret. The roads that most need a look come first.
     Every edit is written to edits.gpkg in the folder before it is shown as done; QGIS can change
-    that file as well. End with Ctrl+C, and resume at any time.
+    that file as well. End with Finish or Ctrl+C, and resume at any time.
 
     \b
     Examples:

@@ -68,7 +68,7 @@ def run(
     export: Path | None = None,
     say: Callable[[str], None],
 ) -> ReviewSummary:
-    """Serve the page of a review until the process is interrupted, or write the edited roads.
+    """Serve the page of a review until it is finished or interrupted, or write the edited roads.
 
     Args:
         who: name of the reviewer, which is stored with the edits; None for the name of the user.
@@ -128,8 +128,8 @@ def _serve(session: ReviewSession, title: str, say: Callable[[str], None]) -> No
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         with suppress(KeyboardInterrupt):
-            said = "open it in a browser; every edit is kept at once; end with Ctrl+C"
-            say(f"review    {server.address} ({said})")
+            said = "open it in a browser; every edit is kept at once"
+            say(f"review    {server.address} ({said}; end with Finish there, or Ctrl+C here)")
             thread.join()
         server.shutdown()
 

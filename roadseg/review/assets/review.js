@@ -15,6 +15,7 @@ const KEYS = [
   ["I", "image on or off"], ["O", "probabilities on or off"], ["H", "roads on or off"], ["+ −", "zoom"], ["0", "show all"],
   ["Arrows", "move the map"], ["Enter", "choose what is in the middle"], ["?", "these keys"],
 ];
+const POST = { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" };
 const GONE = "The server does not answer. All that was acknowledged is kept. Start roadseg review again, and open the address that it prints.";
 
 class Review {
@@ -61,7 +62,7 @@ class Review {
   }
 
   async ask(path, body = {}) {
-    const answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    const answer = await fetch(path, { ...POST, body: JSON.stringify(body) });
     const told = await answer.json();
     if (told.reload) {
       this.take(await fetched("changes"));
@@ -113,6 +114,13 @@ class Review {
     this.queue(async () => this.afterTurn(await this.ask("redo"), "Redone."));
   }
 
+  finish() {
+    this.queue(async () => {
+      await fetched("finish", POST);
+      byId("ended").showModal();
+    });
+  }
+
   // Show where something was undone or redone.
   afterTurn(told, said) {
     if (!told) return;
@@ -143,7 +151,7 @@ class Review {
     }
     if (!ahead) {
       this.showCurrent(false);
-      return this.tell(`${said} All roads are decided. End with Ctrl+C in the terminal, which says what comes next.`);
+      return this.tell(`${said} All roads are decided. Press Finish to end the review.`);
     }
     this.go({ sheet: ahead.sheet, id: ahead.id });
     return this.tell(said);
@@ -275,6 +283,7 @@ class Review {
   watchButtons() {
     const does = { accept: "a", reject: "r", next: "n", previous: "p", undo: "u", redo: "y", closer: "+", farther: "-", whole: "0", "help-button": "?" };
     for (const [id, key] of Object.entries(does)) byId(id).addEventListener("click", () => this.actions[key]());
+    byId("finish").addEventListener("click", () => this.finish());
     for (const button of byId("modes").children) button.addEventListener("click", () => this.setMode(button.dataset.mode));
     for (const button of byId("layers").children) button.addEventListener("click", () => this.toggle(button.dataset.layer));
     byId("speed-form").addEventListener("submit", (event) => {
@@ -372,7 +381,7 @@ class Review {
   }
 }
 
-const fetched = (path) => fetch(path).then((answer) => answer.json());
+const fetched = (path, how) => fetch(path, how).then((answer) => answer.json());
 
 Promise.all([fetched("data"), fetched("changes")]).then((told) => {
   window.review = new Review(...told); // for tests, and for whoever opens the console
