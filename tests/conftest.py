@@ -33,6 +33,7 @@ from roadseg.roads.graph.travel import add_travel
 from roadseg.system import locks, parallel
 from roadseg.system.files import atomic_write
 from roadseg.system.workspace import Workspace
+from tests.configs import SMALL_TRAINING
 
 TESTS = Path(__file__).parent
 DATA = Path(os.environ.get("ROADSEG_DATA", TESTS.parents[1] / "shared" / "data"))
@@ -57,17 +58,8 @@ CITY = {
     "imagery": {"images": ["images"]},
     "labels": {"roads": ["roads"]},
     "split": {"folds": 5, "block_m": 100.0},
-    "train": {
-        "encoder": "tu-test_resnet",
-        "decoder_channels": [32, 16, 16, 8, 8],  # so that checkpoints are small
-        "encoder_weights": None,
-        "window_px": 64,
-        "windows_per_chip": 2,
-        "batch_size": 2,
-        "epochs": 2,
-        "schedule": "step",  # with which a training goes on to more epochs
-        "warmup_steps": 0,
-    },
+    # With this schedule a training goes on to more epochs.
+    "train": SMALL_TRAINING | {"schedule": "step", "warmup_steps": 0},
     "predict": {"window_px": 64, "overlap_px": 16},
     "compute": {"workers": 0},
 }

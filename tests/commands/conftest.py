@@ -66,9 +66,9 @@ def lines_to_masks():
         (folder / "masks").mkdir()
         for image in (folder / "images").iterdir():
             with rasterio.open(image) as source:
-                road, profile = source.read(1) > 140, source.profile | {"count": 1}
+                band, profile = source.read(1), source.profile | {"count": 1, "dtype": "uint8"}
             with rasterio.open(folder / "masks" / image.name, "w", **profile) as target:
-                target.write(road.astype(np.uint8), 1)
+                target.write((band > 0.7 * band.max()).astype(np.uint8), 1)
         shutil.rmtree(folder / "roads")
 
     return replace

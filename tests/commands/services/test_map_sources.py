@@ -16,14 +16,13 @@ from roadseg.commands.services.map_sources import fetch_sources
 from roadseg.commands.tools import map as map_tool
 from roadseg.errors import ConfigError
 from roadseg.raster.options import ImageryOptions
+from tests.configs import SMALL_TRAINING, assigned
 
 AREA = "8.6030,49.4040,8.6070,49.4065"  # Around a crossing of the Overpass server.
 ZOOM_17 = FetchOptions(zoom=17)
 TINY = (
-    *("train.encoder=tu-test_resnet", "train.encoder_weights=null", "train.epochs=1"),
-    *("train.decoder_channels=[32,16,16,8,8]", "train.windows_per_chip=1", "train.batch_size=2"),
-    *("train.window_px=64", "predict.window_px=128", "predict.overlap_px=32"),
-    *("split.block_m=60", "imagery.chip_px=128"),
+    *assigned("train", SMALL_TRAINING | {"minutes": None, "epochs": 1}),
+    *("predict.window_px=128", "predict.overlap_px=32", "split.block_m=60", "imagery.chip_px=128"),
 )
 
 
@@ -174,7 +173,7 @@ def test_one_command_leads_from_an_area_to_a_graph(tiles, tmp_path, monkeypatch)
 
 
 def test_one_command_trains_on_the_roads_of_a_service(tiles, tmp_path):
-    settings = (*TINY, "train.minutes=null", f"imagery.area={AREA}")
+    settings = (*TINY, f"imagery.area={AREA}")
     sources = ([tiles], tmp_path / "city")
     options = {"labels": ["overpass"], "settings": settings, "service": ZOOM_17}
     summary = map_tool.run(*sources, **options, say=lambda *_: None)

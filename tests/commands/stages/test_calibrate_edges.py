@@ -15,7 +15,7 @@ from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import open_probability, write_probability
 from roadseg.roads.speeds import DEFAULT_BINS
-from tests.configs import changed
+from tests.configs import changed, edited
 
 
 def predict_half_of_the_truth(workspace, scene, *, real=230, false=150):
@@ -132,10 +132,9 @@ def test_a_network_of_all_chips_takes_over_the_confidence_of_a_fold(measured):
 
 def test_labels_that_are_gone_leave_graphs_with_the_general_confidence(measured, caplog, tmp_path):
     config, workspace, _ = measured
-    listed = json.loads(workspace.chips.read_text())
-    for scene in listed["scenes"]:
-        scene["labels"] = str(tmp_path / "gone.geojson")
-    workspace.chips.write_text(json.dumps(listed))
+    with edited(workspace.chips) as listed:
+        for scene in listed["scenes"]:
+            scene["labels"] = str(tmp_path / "gone.geojson")
     summary = graph.run(config, workspace, force=True)
     assert summary.calibration is None
     assert summary.edges > 0
@@ -200,9 +199,8 @@ def measured_twice(measured):
     other = next(name for name, fold in folds.items() if fold != 0)
     workspace.folds.write_text(json.dumps(folds | {other: 0}))
     scene = next(chip.scene for chip in read_chips(workspace.chips).chips if chip.name == other)
-    record = json.loads(workspace.record("predict").read_text())
-    record["summary"]["scenes"].append(scene)
-    workspace.record("predict").write_text(json.dumps(record))
+    with edited(workspace.record("predict")) as record:
+        record["summary"]["scenes"].append(scene)
     predict_half_of_the_truth(workspace, scene)
     graph.run(config, workspace, force=True)
     return config, workspace
@@ -212,10 +210,9 @@ def test_without_a_calibration_all_scenes_are_traced_at_the_threshold_of_the_net
     measured_twice, tmp_path
 ):
     config, workspace = measured_twice
-    listed = json.loads(workspace.chips.read_text())
-    gone = next(s for s in listed["scenes"] if s["name"] == scene_of(workspace))
-    gone["labels"] = str(tmp_path / "gone.geojson")
-    workspace.chips.write_text(json.dumps(listed))
+    with edited(workspace.chips) as listed:
+        gone = next(s for s in listed["scenes"] if s["name"] == scene_of(workspace))
+        gone["labels"] = str(tmp_path / "gone.geojson")
     summary = graph.run(config, workspace, force=True)
     assert summary.calibration is None
     given = graph.run(changed(config, "graph", threshold=0.4), workspace)

@@ -19,7 +19,7 @@ from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts
 from roadseg.learn.network.checkpoints import save_checkpoint
 from roadseg.system import stage_records
 from roadseg.system.stage_records import read_record
-from tests.configs import changed
+from tests.configs import changed, edited
 
 MUCH = max(quantize.PAYS_MPX.values())  # Megapixels to predict.
 ACCURATE = {"mask_iou": 0.99, "f1": 0.8, "exact_f1": 0.8, "apls": 0.7, "exact_apls": 0.7}
@@ -101,9 +101,8 @@ def test_one_of_a_version_with_a_setting_that_is_retired_is_kept(finished, quant
     calls = quantised_as(lambda probabilities: probabilities)
     run(finished)
     path = int8_folder(finished[1].checkpoint(0)) / "quantize.json"
-    record = json.loads(path.read_text())
-    record["settings"]["graph"]["min_hole_m2"], record["key"] = 30.0, "of that version"
-    path.write_text(json.dumps(record))
+    with edited(path) as record:
+        record["settings"]["graph"]["min_hole_m2"], record["key"] = 30.0, "of that version"
     run(finished)
     assert len(calls) == 1
 

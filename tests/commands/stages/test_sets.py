@@ -19,9 +19,9 @@ from roadseg.learn.training.samples import TrainingWindows
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system.workspace import Workspace
-from tests.configs import changed
+from tests.configs import SMALL_TRAINING, changed
 
-NORTH, SOUTH = (660_000.0, 4_000_000.0), (660_000.0, 3_900_000.0)
+NORTH, SOUTH = (660_000.0, 4_000_000.0), (270_000.0, 2_110_000.0)  # in UTM 11N and 43N
 SETTINGS = {
     "run": "run",
     "imagery": {
@@ -36,15 +36,7 @@ SETTINGS = {
         }
     },
     "split": {"folds": 2, "block_m": 100.0},
-    "train": {
-        "encoder": "tu-test_resnet",
-        "decoder_channels": [32, 16, 16, 8, 8],
-        "encoder_weights": None,
-        "window_px": 64,
-        "windows_per_chip": 0.75,
-        "batch_size": 2,
-        "epochs": 2,
-    },
+    "train": SMALL_TRAINING | {"windows_per_chip": 0.75},
     "predict": {"window_px": 64, "overlap_px": 16, "scenes": "all"},
     "evaluate": {"pictures": 1},
     "compute": {"workers": 0},
@@ -53,14 +45,18 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory, make_scene, lines_to_masks):
-    """Draw a city of 1 m with lines, and one of 0.5 m with masks; both have a scene `s0`."""
+    """Draw a city of bytes, 1 m and lines, and one of 16 bits, 0.5 m and masks, in another zone.
+
+    Both have a scene `s0`.
+    """
     folder = tmp_path_factory.mktemp("sets")
     for number in range(4):
         make_scene(folder / "lines", f"s{number}", origin=(NORTH[0] + 200 * number, NORTH[1]))
     for number in range(3):
         place = (SOUTH[0] + 200 * number, SOUTH[1])
         name = "s0" if number == 0 else f"t{number}"
-        make_scene(folder / "areas", name, origin=place, size_px=96, gsd_m=0.5)
+        pixels = {"size_px": 96, "gsd_m": 0.5, "dtype": "uint16"}
+        make_scene(folder / "areas", name, origin=place, epsg=32643, **pixels)
     lines_to_masks(folder / "areas")
     return folder
 
@@ -105,7 +101,14 @@ def test_two_unlike_sets_go_through_all_stages(finished_sets):
     }
     assert {path.stem for path in workspace.probabilities.glob("*.tif")} == names
     assert {round(scenes[name]["gsd_m"][0], 2) for name in ("lines_s0", "areas_s0")} == {1.0, 0.5}
+    assert open_probability(workspace.probability("t1")).grid.crs.to_epsg() == 32643
     assert workspace.report.exists()
+
+
+def test_each_pixel_type_has_its_own_scaling(finished_sets):
+    ranges = read(finished_sets[1].scaling)["ranges"]
+    assert ranges["uint8"] == [[0, 255]] * 3
+    assert all(2500 < low < 3500 and 7500 < high < 8500 for low, high in ranges["uint16"])
 
 
 def test_labels_are_read_as_their_set_says(finished_sets):
@@ -177,13 +180,6 @@ def test_prepare_tells_counts_by_set(sets):
     assert "\n  lines  " in summary
     assert "4 scenes in 4 chips; roads: 0.51 km, " in summary
     assert "3 scenes in 3 chips; roads: " in summary
-
-
-def test_scenes_of_one_name_in_one_set_only_keep_it(sets):
-    config, workspace = sets('imagery.sets.areas.images=["areas/images/t1.tif"]')
-    prepare.run(config, workspace)
-    names = [scene["name"] for scene in read(workspace.chips)["scenes"]]
-    assert sorted(names) == ["s0", "s1", "s2", "s3", "t1"]
 
 
 def test_labels_of_another_set_are_not_taken(sets):

@@ -7,16 +7,18 @@ import pytest
 import rasterio
 from safetensors.torch import load_file
 
-from roadseg.commands.stages import pipeline, train
+from roadseg.commands.stages import pipeline, predict, train
 from roadseg.commands.stages.declared_stages import declared_stage
 from roadseg.commands.stages.training_jobs import seen_sizes, training_job
+from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts
 from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.learn.options import LossOptions
 from roadseg.learn.training.history import read_last
 from roadseg.system.records import key_of
-from tests.configs import changed
+from roadseg.system.workspace import Workspace
+from tests.configs import changed, edited
 
 
 def _stop_after_two(_folder, history):
@@ -40,20 +42,12 @@ def test_weights_are_tensors_only_and_json_lies_beside_them(finished):
     assert (folder / "last.json").exists()
 
 
-def test_a_finished_training_is_not_repeated(finished):
-    config, workspace = finished
-    before = (workspace.checkpoint(0) / "last.safetensors").stat().st_mtime_ns
-    assert train.run(config, workspace, fold=0).epochs == 2
-    assert (workspace.checkpoint(0) / "last.safetensors").stat().st_mtime_ns == before
-
-
 def test_a_training_of_a_version_without_an_option_holds_while_it_has_its_default(finished):
     config, workspace = finished
     path = workspace.train_record(0)
-    values = json.loads(path.read_text())
-    del values["settings"]["loss"]["focal"]
-    values["key"] = key_of(values["settings"], values["inputs"])
-    path.write_text(json.dumps(values))
+    with edited(path) as values:
+        del values["settings"]["loss"]["focal"]
+        values["key"] = key_of(values["settings"], values["inputs"])
     assert declared_stage("train", config, workspace).reason() is None
     other = changed(config, "train", loss=LossOptions(focal=0.7))
     assert "loss.focal" in declared_stage("train", other, workspace).reason().text
@@ -107,15 +101,19 @@ def test_a_training_goes_on_with_more_minutes_but_not_with_fewer(finished):
         train.run(changed(config, "train", minutes=0.3), workspace, fold=0)
 
 
-def test_more_epochs_go_on_with_the_training(finished):
+@pytest.mark.parametrize(
+    ("settings", "force", "told"),
+    [
+        ({"learning_rate": 0.1}, False, "was started with learning_rate .* --force"),
+        ({"batch_size": 99}, True, "batch_size: expected at most"),
+    ],
+)
+def test_a_training_that_cannot_be_is_refused_and_the_finished_one_kept(
+    finished, settings, force, told
+):
     config, workspace = finished
-    assert train.run(changed(config, "train", epochs=3), workspace, fold=0).epochs == 3
-
-
-def test_another_setting_is_refused_and_the_finished_training_kept(finished):
-    config, workspace = finished
-    with pytest.raises(ConfigError, match=r"was started with learning_rate .* --force"):
-        train.run(changed(config, "train", learning_rate=0.1), workspace, fold=0)
+    with pytest.raises(ConfigError, match=told):
+        train.run(changed(config, "train", **settings), workspace, fold=0, force=force)
     assert train.run(config, workspace, fold=0).epochs == 2
 
 
@@ -138,18 +136,10 @@ def test_force_trains_anew(finished):
     assert train.run(changed(config, "train", **options), workspace, fold=0, force=True).epochs == 1
 
 
-def test_force_removes_nothing_before_it_can_begin(finished):
-    config, workspace = finished
-    with pytest.raises(ConfigError, match="batch_size: expected at most"):
-        train.run(changed(config, "train", batch_size=99), workspace, fold=0, force=True)
-    assert train.run(config, workspace, fold=0).epochs == 2
-
-
 def test_pixels_of_another_size_than_those_of_the_masks_are_refused(finished):
     config, workspace = finished
-    content = json.loads(workspace.chips.read_text())
-    content["scenes"][0]["gsd_m"] = [2.0, 2.0]
-    workspace.chips.write_text(json.dumps(content))
+    with edited(workspace.chips) as content:
+        content["scenes"][0]["gsd_m"] = [2.0, 2.0]
     told = r"\.tif: found pixels of .* m, expected 2 m as in its mask; run `roadseg prepare` again"
     with pytest.raises(DataError, match=told):
         train.run(config, workspace, fold=1)
@@ -178,10 +168,9 @@ def test_a_fold_that_holds_all_chips_is_refused(finished):
 
 def leave_roads_only_on(workspace, names):
     """Let only some chips have roads, as if the others had been labelled without any."""
-    listed = json.loads(workspace.chips.read_text())
-    for chip in listed["chips"]:
-        chip["road_share"] *= chip["name"] in names
-    workspace.chips.write_text(json.dumps(listed))
+    with edited(workspace.chips) as listed:
+        for chip in listed["chips"]:
+            chip["road_share"] *= chip["name"] in names
 
 
 def test_chips_to_train_on_without_a_road_are_refused(finished):
@@ -206,17 +195,28 @@ def test_bands_that_the_config_names_are_kept_by_name(finished, finished_city, t
     for path in images.iterdir():
         with rasterio.open(path, "r+") as target:
             target.descriptions = ("red", "green", "blue")
-    listed = json.loads(workspace.chips.read_text())
-    for scene in listed["scenes"]:
-        scene["image"] = str(images / Path(scene["image"]).name)
-    workspace.chips.write_text(json.dumps(listed))
+    with edited(workspace.chips) as listed:
+        for scene in listed["scenes"]:
+            scene["image"] = str(images / Path(scene["image"]).name)
     names = ("red", "green", "blue")
-    prepared = json.loads(workspace.record("prepare").read_text())
-    prepared["settings"]["imagery"] |= {"bands": names, "nodata": 7.0}
-    workspace.record("prepare").write_text(json.dumps(prepared))
+    with edited(workspace.record("prepare")) as prepared:
+        prepared["settings"]["imagery"] |= {"bands": names, "nodata": 7.0}
     train.run(changed(config, "imagery", bands=names, nodata=7.0), workspace, fold=1)
     facts = json.loads((workspace.checkpoint(1) / "best.json").read_text())
     assert (facts["bands"], facts["nodata"], facts["in_channels"]) == (list(names), 7.0, 3)
+
+
+def test_eight_bands_of_16_bits_are_learned_and_predicted(city, make_scene):
+    for number in range(5):
+        place = {"origin": (660000.0 + 200 * number, 4000000.0)}
+        make_scene(city.parent, f"city_{number}", bands=8, dtype="uint16", **place)
+    config = load_config(city, ["train.epochs=1"])
+    workspace = Workspace(config.run)
+    pipeline.prepare(config, workspace)
+    train.run(config, workspace, fold=0)
+    facts = read_checkpoint_facts(workspace.checkpoint(0), "best")
+    assert (facts["in_channels"], facts["bands"]) == (8, [1, 2, 3, 4, 5, 6, 7, 8])
+    assert len(predict.run(config, workspace, fold=0).scenes) == 1
 
 
 @pytest.mark.usefixtures("steady_pace")
@@ -250,9 +250,8 @@ def test_the_figures_of_a_sample_of_windows_say_so(finished, validation_windows,
 def test_a_checkpoint_says_whether_its_labels_had_speeds(finished, sources, shares, have_speeds):
     config, workspace = finished
     path = workspace.record("prepare")
-    record = json.loads(path.read_text())
-    record["summary"] |= {"roads_by_speed_source": sources, "pixel_share_by_speed_bin": shares}
-    path.write_text(json.dumps(record))
+    with edited(path) as record:
+        record["summary"] |= {"roads_by_speed_source": sources, "pixel_share_by_speed_bin": shares}
     assert training_job(config, workspace, 1).facts["labels_have_speeds"] == have_speeds
 
 

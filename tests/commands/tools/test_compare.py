@@ -1,6 +1,5 @@
 """Runs side by side: what differs, and what cannot be compared."""
 
-import json
 import re
 import shutil
 
@@ -8,6 +7,7 @@ import pytest
 
 from roadseg.commands.tools.compare import change_text, run, short_names
 from roadseg.errors import ConfigError, DataError
+from tests.configs import edited
 
 
 @pytest.fixture
@@ -22,14 +22,13 @@ def pair(finished):
 def change(folder, stage, values):
     """Change values in the record of a stage, given by their keys from its top."""
     path = folder / f"{stage}.json"
-    record = json.loads(path.read_text())
-    for keys, value in values.items():
-        *inner, last = keys.split("/")
-        part = record
-        for key in inner:
-            part = part[key]
-        part[last] = value
-    path.write_text(json.dumps(record))
+    with edited(path) as record:
+        for keys, value in values.items():
+            *inner, last = keys.split("/")
+            part = record
+            for key in inner:
+                part = part[key]
+            part[last] = value
 
 
 def test_equal_runs_differ_in_nothing(pair):

@@ -26,20 +26,11 @@ from roadseg.raster.tiff import new_profile, open_new
 from roadseg.report.scenes import read_scenes
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.system.workspace import Workspace
+from tests.configs import SMALL_TRAINING, assigned
 
 QUICK = (
-    "train.encoder=tu-test_resnet",
-    "train.encoder_weights=null",
-    "train.minutes=null",
-    "train.epochs=2",
-    "train.windows_per_chip=2",
-    "train.batch_size=2",
-    "train.window_px=64",
-    "train.decoder_channels=[32,16,16,8,8]",
-    "predict.window_px=128",
-    "predict.overlap_px=32",
-    "split.block_m=60",
-    "graph.threshold=0.3",
+    *assigned("train", SMALL_TRAINING | {"minutes": None}),
+    *("predict.window_px=128", "predict.overlap_px=32", "split.block_m=60", "graph.threshold=0.3"),
 )
 
 
@@ -56,11 +47,11 @@ def map_labelled(folder, *images, output="map", labels="roads/*.geojson", say=si
 
 @pytest.fixture
 def map_images(mapped, tmp_path):
-    """Give a function that maps images without labels, by the network of the map with labels."""
+    """Give a function that maps images without labels: by the network of the map with labels."""
     network = mapped[0] / "map/checkpoints/fold-0"
 
-    def run(*images, output=tmp_path / "map", settings=(), say=silent):
-        given = {"checkpoints": [network], "settings": settings, "say": say}
+    def run(*images, output=tmp_path / "map", checkpoints=(network,), settings=(), say=silent):
+        given = {"checkpoints": checkpoints, "settings": settings, "say": say}
         return tool.run([*map(str, images)], output, **given)
 
     return run
@@ -318,15 +309,9 @@ def test_images_that_share_less_than_a_tenth_count_as_adjoining(caplog, apart_m,
     assert ("a and b show the same ground" in caplog.text) == is_told
 
 
-def test_a_map_without_roads_warns(checkpoint, mapped, tmp_path, caplog):
-    folder, _, _ = mapped
-    summary = tool.run(
-        [str(folder / "images/city_0.tif")],
-        tmp_path / "map",
-        checkpoints=[checkpoint],
-        settings=["graph.threshold=0.999"],
-        say=silent,
-    )
+def test_a_map_without_roads_warns(checkpoint, mapped, map_images, caplog):
+    image, settings = mapped[0] / "images/city_0.tif", ["graph.threshold=0.999"]
+    summary = map_images(image, checkpoints=[checkpoint], settings=settings)
     assert summary.graphs.road_km == 0
     assert summary.confidence is None
     assert "almost no roads found" in caplog.text
@@ -346,14 +331,12 @@ def test_labels_and_a_network_do_not_go_together(tmp_path):
     assert not (tmp_path / "map").exists()
 
 
-def test_without_labels_and_network_the_starter_maps_and_says_what_it_is(tmp_path, caplog):
+def test_without_labels_and_network_the_starter_maps_and_says_what_it_is(
+    map_images, tmp_path, caplog
+):
     write_places(tmp_path, [1001], size_px=512)
-    summary = tool.run(
-        [str(tmp_path / "images/place_1001.tif")],
-        tmp_path / "map",
-        settings=["graph.formats=gpkg"],
-        say=silent,
-    )
+    image, settings = tmp_path / "images/place_1001.tif", ["graph.formats=gpkg"]
+    summary = map_images(image, checkpoints=[], settings=settings)
     assert "mapped with the starter network, which was trained on other places" in caplog.text
     scores = roadseg.score(
         tmp_path / "roads/place_1001.geojson", tmp_path / "map/graphs/place_1001.gpkg"
@@ -382,22 +365,18 @@ def test_it_is_said_which_of_many_bands_the_starter_takes(tmp_path, caplog, band
     assert ("city.tif: has 4 bands, of which the first three" in caplog.text) == is_said
 
 
-def test_a_missing_image_or_network_leaves_nothing_behind(checkpoint, mapped, tmp_path):
-    missing, there = str(tmp_path / "a.tif"), str(mapped[0] / "images/city_0.tif")
+def test_a_missing_image_or_network_leaves_nothing_behind(checkpoint, mapped, map_images, tmp_path):
     with pytest.raises(DataError, match="does not exist, expected images; see IMAGES"):
-        tool.run([missing], tmp_path / "map", checkpoints=[checkpoint], say=silent)
+        map_images(tmp_path / "a.tif", checkpoints=[checkpoint])
     with pytest.raises(CheckpointError, match="does not exist; run `roadseg train` first"):
-        tool.run([there], tmp_path / "map", checkpoints=[tmp_path], say=silent)
+        map_images(mapped[0] / "images/city_0.tif", checkpoints=[tmp_path])
     assert not (tmp_path / "map").exists()
 
 
-def test_a_map_that_never_began_gives_way_to_another(checkpoint, mapped, tmp_path):
-    folder, _, _ = mapped
+def test_a_map_that_never_began_gives_way_to_another(mapped, map_images, tmp_path):
     (tmp_path / "map").mkdir()
     (tmp_path / "map/roadseg.json").write_text('{"run": ".", "imagery": {"images": ["/a.tif"]}}')
-    image = str(folder / "images/city_0.tif")
-    summary = tool.run([image], tmp_path / "map", checkpoints=[checkpoint], say=silent)
-    assert summary.scenes == 1
+    assert map_images(mapped[0] / "images/city_0.tif").scenes == 1
 
 
 def test_a_map_of_the_same_images_with_other_labels_is_kept(mapped):
@@ -410,27 +389,18 @@ def test_the_map_of_other_images_is_kept(mapped):
         map_labelled(mapped[0], mapped[0] / "images/city_0.tif")
 
 
-def test_a_config_of_another_run_is_kept(mapped, tmp_path):
+def test_a_config_of_another_run_is_kept(mapped, map_images, tmp_path):
     own = tmp_path / "roadseg.json"
     own.write_text('{"labels": {"buffer_m": 7}}')
-    with pytest.raises(
-        ConfigError, match=r"roadseg\.json: is the config of the run .*; use another"
-    ):
-        tool.run([str(mapped[0] / "images/city_0.tif")], tmp_path, say=silent)
+    with pytest.raises(ConfigError, match=r"roadseg\.json: is the config of the run .*; use anot"):
+        map_images(mapped[0] / "images/city_0.tif", output=tmp_path)
     assert own.read_text() == '{"labels": {"buffer_m": 7}}'
 
 
-def test_a_run_whose_config_lies_elsewhere_is_kept(mapped, tmp_path):
+def test_a_run_whose_config_lies_elsewhere_is_kept(mapped, map_images, tmp_path):
     (tmp_path / "prepare.json").write_text("{}")
     with pytest.raises(ConfigError, match="has a run whose config lies elsewhere; use another"):
-        tool.run([str(mapped[0] / "images/city_0.tif")], tmp_path, say=silent)
-
-
-def test_images_cannot_be_added_to_a_map_with_labels(mapped, tmp_path):
-    folder, _, _ = mapped
-    extra = shutil.copy(folder / "images/city_0.tif", tmp_path / "more_9.tif")
-    with pytest.raises(ConfigError, match=r"images such as .*more_9\.tif cannot be added; use"):
-        map_labelled(folder, folder / "images", extra)
+        map_images(mapped[0] / "images/city_0.tif", output=tmp_path)
 
 
 @pytest.mark.parametrize(

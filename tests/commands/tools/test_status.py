@@ -1,6 +1,5 @@
 """Status of a run: what is done, what changed, what is missing, who works in it."""
 
-import json
 import os
 import shlex
 import shutil
@@ -22,6 +21,7 @@ from roadseg.learn.options import TrainOptions
 from roadseg.system.locks import lock
 from roadseg.system.stage_records import read_record
 from roadseg.system.workspace import STAGES, Workspace
+from tests.configs import edited
 
 
 @pytest.fixture
@@ -54,9 +54,8 @@ def test_a_run_whose_labels_are_no_longer_named_is_no_map_without_labels(finishe
 
 def test_labels_without_lines_have_the_share_of_their_pixels(finished):
     path = finished[1].record("prepare")
-    record = json.loads(path.read_text())
-    record["summary"] |= {"labels": 0, "road_km": 0, "road_share": 0.138918}
-    path.write_text(json.dumps(record))
+    with edited(path) as record:
+        record["summary"] |= {"labels": 0, "road_km": 0, "road_share": 0.138918}
     figure = run(*with_root(finished)).stages[0].figure
     assert figure.endswith("scenes, 13.89% of the pixels are road")
 
