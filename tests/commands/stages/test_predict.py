@@ -1,8 +1,8 @@
 import itertools
 import json
-import re
 import shutil
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system import stage_records
 from roadseg.system.parallel import each
 from roadseg.system.stage_records import read_record, read_stage_key
-from tests.configs import changed
+from tests.configs import changed, edited
 from tests.drawing import read_probability
 
 
@@ -45,6 +45,24 @@ def predict_images(
     config = changed(config, "graph", **tracing or {})
     folders = folders or [workspace.checkpoint(0)]
     return predict.run_images(config, map(str, images), checkpoints=folders, output=output)
+
+
+@pytest.fixture
+def predict_here(finished, make_scene, tmp_path):
+    """Give a function that predicts one scene again and again, and returns its raster."""
+    image, _ = make_scene(tmp_path, "here")
+
+    def run(**options):
+        predict_images(finished, [image], tmp_path / "out", **options)
+        return tmp_path / "out/here.tif"
+
+    return run
+
+
+@pytest.fixture
+def other(finished, tmp_path):
+    """Copy the checkpoint of the run; return the folder."""
+    return Path(shutil.copytree(finished[1].checkpoint(0), tmp_path / "other"))
 
 
 def pixels_of(path):
@@ -193,15 +211,19 @@ def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("strips_done", [0, 1, 2])
-def test_an_interrupted_scene_goes_on_with_the_first_missing_strip(
-    predict_tall, asked, monkeypatch, strips_done
+@pytest.mark.parametrize(("strips_done", "km2"), [(0, 0.053), (1, 0.038), (2, 0.023)])
+def test_an_interrupted_scene_goes_on_with_the_first_missing_strip(  # noqa: PLR0917 - fixtures
+    predict_tall, asked, monkeypatch, caplog, strips_done, km2
 ):
+    caplog.set_level("INFO", "roadseg")
     with monkeypatch.context() as patch:
         patch.setattr(tasks, "predict_parts", interrupted_after(strips_done))
         with pytest.raises(KeyboardInterrupt):
             predict_tall("out")
-    assert predict_tall("out") == predict_tall("straight")
+    caplog.clear()
+    found = predict_tall("out")
+    assert f"to predict: 1 scene, {km2} km2; engine eager" in caplog.text
+    assert found == predict_tall("straight")
     assert asked[1:] == [range(64 * strips_done, 230), range(230)]
 
 
@@ -329,11 +351,10 @@ def test_the_seconds_of_shards_are_added(finished, monkeypatch):
 def test_where_a_scene_of_a_shard_fails_the_prediction_is_not_done(finished):
     config, workspace = finished
     config = changed(changed(config, "predict", scenes="all"), "compute", on_error="skip")
-    chips = json.loads(workspace.chips.read_text())
-    image = workspace.root / "damaged.tif"
-    image.write_text("no image")
-    chips["scenes"][0]["image"] = str(image)
-    workspace.chips.write_text(json.dumps(chips))
+    with edited(workspace.chips) as chips:
+        image = workspace.root / "damaged.tif"
+        image.write_text("no image")
+        chips["scenes"][0]["image"] = str(image)
     predict_shards(config, workspace, 1, 2)
     assert not read_record(workspace.record("predict")).is_done
     assert list(predict.run(config, workspace, fold=0).failed) == ["city_0"]
@@ -344,62 +365,47 @@ def test_a_shard_without_a_scene_is_done_at_once(finished):
     assert predict.run(config, workspace, fold=0, force=True, shard=(9, 9)).scenes == []
 
 
-def test_several_checkpoints_are_averaged(finished, make_scene, tmp_path):
-    workspace = finished[1]
-    image, _ = make_scene(tmp_path, "here")
-    other = tmp_path / "other"
-    shutil.copytree(workspace.checkpoint(0), other)
+def test_several_checkpoints_are_averaged(finished, predict_here, other):
     tensors = load_file(other / "best.safetensors")
     tensors["model.segmentation_head.0.bias"] += 1
     write_tensors(other, tensors)
-    found = []
-    for folders in ([workspace.checkpoint(0)], [other], [workspace.checkpoint(0), other]):
-        predict_images(finished, [image], tmp_path / "out", folders=folders)
-        found.append(pixels_of(tmp_path / "out/here.tif").astype(float))
+    own = finished[1].checkpoint(0)
+    found = [
+        pixels_of(predict_here(folders=folders)).astype(float)
+        for folders in ([own], [other], [own, other])
+    ]
     assert np.abs(found[2] - (found[0] + found[1]) / 2).max() <= 1
     assert np.abs(found[0] - found[1]).mean() > 2
 
 
-def test_checkpoints_that_were_trained_otherwise_are_not_averaged(finished, make_scene, tmp_path):
-    image, _ = make_scene(tmp_path, "here")
-    other = tmp_path / "other"
-    shutil.copytree(finished[1].checkpoint(0), other)
+def test_checkpoints_that_were_trained_otherwise_are_not_averaged(finished, predict_here, other):
     change_facts(other, bands=[3, 2, 1])
     with pytest.raises(CheckpointError, match=r"trained with bands \[3, 2, 1\], but .* one run"):
-        predict_images(
-            finished, [image], tmp_path / "out", folders=[finished[1].checkpoint(0), other]
-        )
+        predict_here(folders=[finished[1].checkpoint(0), other])
 
 
-def test_turned_windows_are_averaged_on_request(finished, make_scene, tmp_path):
-    image, _ = make_scene(tmp_path, "here")
-    found = []
-    for tta in (False, True):
-        predict_images(finished, [image], tmp_path / "out", predicting={"tta": tta})
-        found.append(pixels_of(tmp_path / "out/here.tif").astype(float))
+def test_turned_windows_are_averaged_on_request(predict_here):
+    found = [
+        pixels_of(predict_here(predicting={"tta": tta})).astype(float) for tta in (False, True)
+    ]
     assert 0 < np.abs(found[0] - found[1]).mean() < 30
 
 
-def test_windows_are_seen_in_every_pixel_size_of_the_network(
-    finished, make_scene, tmp_path, caplog
-):
+def test_windows_are_seen_in_every_pixel_size_of_the_network(finished, predict_here, caplog):
     caplog.set_level("INFO", "roadseg")
-    image, _ = make_scene(tmp_path, "here")  # Pixels of 1 m.
     found = []
-    for sizes_m in ([], [1.0], [1.0, 0.5]):
+    for sizes_m in ([], [1.0], [1.0, 0.5]):  # Those of the scene are of 1 m.
         change_facts(finished[1].checkpoint(0), pixel_sizes_m=sizes_m)
-        predict_images(finished, [image], tmp_path / "out")
-        found.append(pixels_of(tmp_path / "out/here.tif").astype(float))
+        found.append(pixels_of(predict_here()).astype(float))
     assert (found[0] == found[1]).all()
     assert 0 < np.abs(found[0] - found[2]).mean() < 30
     assert caplog.text.count("windows of 64 px at 64 and 128 px") == 1
 
 
-def test_sizes_in_which_windows_have_one_side_are_one(finished, make_scene, tmp_path, caplog):
+def test_sizes_in_which_windows_have_one_side_are_one(finished, predict_here, caplog):
     caplog.set_level("INFO", "roadseg")
-    image, _ = make_scene(tmp_path, "here")
     change_facts(finished[1].checkpoint(0), pixel_sizes_m=[1.0, 1.2])
-    predict_images(finished, [image], tmp_path / "out")
+    predict_here()
     assert "to predict" in caplog.text
     assert "px at" not in caplog.text
 
@@ -432,56 +438,32 @@ def test_batches_of_enlarged_windows_are_smaller():
     assert [options.most_at_once(side) for side in (352, 512, 736, 1472)] == [4, 4, 1, 1]
 
 
-def test_a_mask_is_written_on_request_and_alone_if_the_rest_is_there(
-    finished, make_scene, tmp_path
-):
-    image, _ = make_scene(tmp_path, "here")
-    predict_images(finished, [image], tmp_path / "out")
-    first = (tmp_path / "out/here.tif").stat().st_mtime_ns
-    predict_images(finished, [image], tmp_path / "out", predicting={"mask": True})
-    assert read_mask(tmp_path / "out/road_masks/here.tif").shape == (64, 64)
-    assert (tmp_path / "out/here.tif").stat().st_mtime_ns == first
+def test_a_mask_is_written_on_request_and_alone_if_the_rest_is_there(predict_here):
+    raster = predict_here()
+    first = raster.stat().st_mtime_ns
+    predict_here(predicting={"mask": True})
+    assert read_mask(raster.parent / "road_masks/here.tif").shape == (64, 64)
+    assert raster.stat().st_mtime_ns == first
 
 
-def test_a_mask_is_written_again_with_another_threshold(finished, make_scene, tmp_path):
-    image, _ = make_scene(tmp_path, "here")
+def test_a_mask_is_written_again_with_another_threshold(predict_here):
     shares = []
     for threshold in (0.001, 0.999):
-        predict_images(
-            *(finished, [image], tmp_path / "out"),
-            predicting={"mask": True},
-            tracing={"threshold": threshold},
-        )
-        shares.append((read_mask(tmp_path / "out/road_masks/here.tif") > 0).mean())
+        raster = predict_here(predicting={"mask": True}, tracing={"threshold": threshold})
+        shares.append((read_mask(raster.parent / "road_masks/here.tif") > 0).mean())
     assert shares == [1, 0]
 
 
-def test_a_raster_names_the_mean_threshold_of_its_networks(finished, make_scene, tmp_path):
-    folder, image = finished[1].checkpoint(0), make_scene(tmp_path, "here")[0]
-    other = tmp_path / "other"
-    shutil.copytree(folder, other)
-    change_facts(folder, threshold=0.5, thresholds={"a": 0.1})
+def test_a_raster_names_the_mean_threshold_of_its_networks(finished, predict_here, other):
+    own = finished[1].checkpoint(0)
+    change_facts(own, threshold=0.5, thresholds={"a": 0.1})
     change_facts(other, threshold=0.61)
-    predict_images(finished, [image], tmp_path / "out", folders=[folder, other])
-    assert read_probability(tmp_path / "out/here.tif").threshold == 0.555
+    assert read_probability(predict_here(folders=[own, other])).threshold == 0.555
 
 
-def test_a_network_of_an_earlier_version_names_no_threshold(finished, make_scene, tmp_path):
-    image, _ = make_scene(tmp_path, "here")
+def test_a_network_of_an_earlier_version_names_no_threshold(finished, predict_here):
     change_facts(finished[1].checkpoint(0), threshold=None)
-    predict_images(finished, [image], tmp_path / "out")
-    assert read_probability(tmp_path / "out/here.tif").threshold is None
-
-
-def test_a_mask_has_the_pixels_from_the_threshold_on(finished, make_scene, tmp_path):
-    image, _ = make_scene(tmp_path, "here")
-    predict_images(finished, [image], tmp_path / "out")
-    road = pixels_of(tmp_path / "out/here.tif")[-1]
-    middle = float(np.median(road)) / 255
-    change_facts(finished[1].checkpoint(0), threshold=middle)
-    predict_images(finished, [image], tmp_path / "out", predicting={"mask": True})
-    found = read_mask(tmp_path / "out/road_masks/here.tif")
-    assert ((found > 0) == (road >= round(middle, 4) * 255)).all()
+    assert read_probability(predict_here()).threshold is None
 
 
 def test_a_disk_without_room_is_told_before_the_start(finished, tall, tmp_path, monkeypatch):
@@ -489,10 +471,3 @@ def test_a_disk_without_room_is_told_before_the_start(finished, tall, tmp_path, 
     monkeypatch.setattr(jobs, "predict_task", None)
     with pytest.raises(OutputError, match=r"tall\.tif: needs .* GB free; free some space"):
         predict_images(finished, [tall], tmp_path / "out")
-
-
-def test_what_is_to_be_done_is_told_before_the_start(finished, tall, tmp_path, caplog):
-    caplog.set_level("INFO", "roadseg")
-    predict_images(finished, [tall], tmp_path / "out")
-    told = r"to predict: 1 scene, 0\.053 km2; engine eager"
-    assert re.search(told, caplog.text)
