@@ -1,11 +1,8 @@
 """Differences of road files: layers to be imported, totals, and what cannot be compared."""
 
-import json
-
 import numpy as np
 import pyogrio
 import pytest
-import shapely
 from pyproj import CRS
 
 from roadseg.commands.roads.diff import run
@@ -160,15 +157,6 @@ def test_another_suffix_is_refused(write, tmp_path):
     path = write("a.gpkg", STREET)
     with pytest.raises(ConfigError, match=r"d.json: use a file name that ends in .gpkg"):
         run(path, path, output=tmp_path / "d.json")
-
-
-def test_json_lines_of_any_reader_will_do(tmp_path, write):
-    """A hand-written GeoJSON without any property."""
-    xy = reproject(np.array([shapely.LineString(np.add(STREET, ORIGIN))]), UTM, CRS("EPSG:4326"))
-    feature = {"type": "Feature", "properties": {}, "geometry": shapely.geometry.mapping(xy[0])}
-    path = tmp_path / "b.geojson"
-    path.write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
-    assert told(run(write("a.gpkg", STREET, NEW), path))["predicted"] == (0.3, 0.1, 1)
 
 
 @pytest.mark.parametrize("size", [200, 50_000, 105_000])

@@ -84,12 +84,6 @@ def test_a_car_drives_by_the_tags(town, name, tags, there, back):
     assert names(path, (100, 0), (0, 0)) == [back]
 
 
-def test_python_drives_by_the_tags_as_well(town):
-    path = town(highway="footway")
-    found = route(path, place(0, 0), place(100, 0), weight="length")
-    assert [part.name for part in found.summary.sections] == ["Long Street"]
-
-
 def test_a_footway_drawn_over_a_street_does_not_hide_it(tmp_path):
     ways = [(LINES[0], {"highway": highway}) for highway in ("footway", "residential")]
     assert len(names(geojson(tmp_path / "a.geojson", *ways))) == 1
