@@ -42,12 +42,6 @@ def test_the_record_says_where_an_image_comes_from(call, world):
     assert record["tiles"]["missing"] == 0
 
 
-def test_json_is_one_object(call, world):
-    done = fetch(call, f"{world.address}/xyz/{{z}}/{{x}}/{{y}}.png", "--zoom", 16, "--json")
-    (image,) = json.loads(done.stdout)["images"]
-    assert image["state"] == "fetched"
-
-
 @pytest.mark.parametrize("way", ["query", "header", "refused"])
 def test_a_key_is_nowhere_on_the_disk(  # noqa: PLR0917 - fixtures
     call, world, maps, monkeypatch, tmp_path, way
@@ -95,7 +89,6 @@ def keys(maps):
     ("words", "code", "message"),
     [
         (["hello"], 2, "hello: expected a template of tiles"),
-        (["http://127.0.0.1:9/{z}/{x}.png", "--zoom", "3"], 2, "needs {z}, {x} and {y}"),
         (["https://a/{z}/{x}/{y}.png"], 2, "choose the size of the pixels"),
         (["https://a/{z}/{x}/{y}.png?key={env:NO_KEY}", "--zoom", "3"], 2, "NO_KEY is not set"),
         (
@@ -107,7 +100,6 @@ def keys(maps):
         (["https://a/{z}/{x}/{y}.png", "--zoom", "3", "--name", "../a"], 2, "without folders"),
         (["https://a/17/68000/44000.png", "--zoom", "3"], 2, "with {z}, {x} and {y} in the places"),
         (["https://a/${z}/${x}/${y}.png", "--zoom", "3"], 2, "without the dollar signs"),
-        (["https://a/{Z}/{X}/{Y}.png", "--zoom", "3"], 2, "{X} is unknown; expected {z}, {x}"),
         (["none.json"], 3, "none.json: cannot be read as a JSON object"),
         (["none.tif"], 3, "files of this machine are used as they are"),
     ],

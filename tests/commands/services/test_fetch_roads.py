@@ -1,8 +1,6 @@
 """fetch roads: roads and maps of an area from Overpass; faults told in one line."""
 
 import json
-import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,14 +99,11 @@ def test_audit_keeps_the_ids_of_fetched_roads(tmp_path, overpass, suffix):
     assert str(ids["Main Road"]) == "101"
 
 
-def test_tags_of_nodes_are_kept_in_a_map(tmp_path, overpass):
+def test_tags_of_nodes_are_kept_in_a_map_and_names_of_mappers_are_not(tmp_path, overpass):
     fetch(tmp_path / "map.osm", server=overpass.address)
-    assert '<tag k="highway" v="traffic_signals"/>' in (tmp_path / "map.osm").read_text()
-
-
-def test_names_of_mappers_are_not_kept(tmp_path, overpass):
-    fetch(tmp_path / "map.osm", server=overpass.address)
-    assert "somebody" not in (tmp_path / "map.osm").read_text()
+    text = (tmp_path / "map.osm").read_text()
+    assert '<tag k="highway" v="traffic_signals"/>' in text
+    assert "somebody" not in text
 
 
 def test_labels_have_the_roads_of_the_area_as_whole_lines(tmp_path, overpass, drawn_map):
@@ -207,14 +202,6 @@ def test_a_key_is_sent_and_written_nowhere(tmp_path, overpass, monkeypatch, capl
     assert "s3cretvalue" not in "".join(ours) + str(summary)
 
 
-def test_a_fault_shows_no_key(tmp_path, overpass, monkeypatch):
-    monkeypatch.setenv("OVERPASS_KEY", "s3cretvalue")
-    overpass.faults = [(403, "no", {})]
-    with pytest.raises(DataError) as told:
-        fetch(tmp_path / "r.gpkg", server=overpass.address + "?key={env:OVERPASS_KEY}")
-    assert "s3cretvalue" not in str(told.value)
-
-
 def test_an_area_without_roads_writes_nothing(tmp_path, overpass):
     area = "1.0,1.0,1.01,1.01"
     with pytest.raises(DataError, match=r"no road in the area 1,1,1.01,1.01; nothing was written"):
@@ -258,18 +245,6 @@ def test_what_cannot_be_is_refused(tmp_path, monkeypatch, output, options, told)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=told):
         fetch(Path(output), **options)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_process_that_is_terminated_leaves_no_file(tmp_path, overpass, start_command):
-    overpass.always = lambda _: time.sleep(5)
-    words = ["fetch", "roads", "--area", CENTRE, "--output", tmp_path / "roads.gpkg"]
-    command = start_command([*words, "--server", overpass.address], tmp_path)
-    while not overpass.questions:
-        time.sleep(0.01)
-    command.send(signal.SIGTERM)
-    code, _, said = command.end()
-    assert code == 143, said
     assert list(tmp_path.iterdir()) == []
 
 

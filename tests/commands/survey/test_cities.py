@@ -21,37 +21,28 @@ def touch(path):
     path.touch()
 
 
-def test_folders_of_any_name_are_found_by_what_they_hold(tmp_path, write_raster):
-    write_raster(name="photos/a.tif")
-    touch(tmp_path / "streets/a.geojson")
-    assert discover_images(tmp_path) == str(tmp_path / "photos")
-    assert discover_labels(tmp_path) == str(tmp_path / "streets")
-
-
-def test_files_beside_each_other_are_found(tmp_path, write_raster):
-    write_raster(name="a.tif")
-    touch(tmp_path / "roads.gpkg")
-    assert discover_images(tmp_path) == str(tmp_path)
-    assert discover_labels(tmp_path) == str(tmp_path / "roads.gpkg")
-
-
-def test_masks_are_labels_where_there_are_no_lines(tmp_path, write_raster):
-    write_raster(name="a/1.tif")
-    write_raster(MASK, name="b/1.tif")
-    assert discover_images(tmp_path) == str(tmp_path / "a")
-    assert discover_labels(tmp_path) == str(tmp_path / "b")
-
-
-def test_lines_go_before_masks(tmp_path, write_raster):
-    write_raster(MASK, name="b/1.tif")
-    touch(tmp_path / "lines/1.geojson")
-    assert discover_labels(tmp_path) == str(tmp_path / "lines")
-
-
-def test_of_several_places_the_one_with_the_usual_name_is_taken(tmp_path, write_raster):
-    for name in ("MS", "PAN", "PS-RGB"):
-        write_raster(name=f"{name}/1.tif")
-    assert discover_images(tmp_path) == str(tmp_path / "PS-RGB")
+@pytest.mark.parametrize(
+    ("images", "masks", "lines", "found"),
+    [
+        (["photos/a.tif"], [], ["streets/a.geojson"], ("photos", "streets")),
+        (["a.tif"], [], ["roads.gpkg"], ("", "roads.gpkg")),
+        (["a/1.tif"], ["b/1.tif"], [], ("a", "b")),
+        (["a/1.tif"], ["b/1.tif"], ["lines/1.geojson"], ("a", "lines")),
+        (["MS/1.tif", "PAN/1.tif", "PS-RGB/1.tif"], [], ["r/1.geojson"], ("PS-RGB", "r")),
+    ],
+    ids=["folders of any name", "files side by side", "masks", "lines before masks", "usual name"],
+)
+def test_images_and_labels_are_found_by_what_they_are(  # noqa: PLR0917 - fixtures
+    tmp_path, write_raster, images, masks, lines, found
+):
+    for name in images:
+        write_raster(name=name)
+    for name in masks:
+        write_raster(MASK, name=name)
+    for name in lines:
+        touch(tmp_path / name)
+    assert discover_images(tmp_path) == str(tmp_path / found[0])
+    assert discover_labels(tmp_path) == str(tmp_path / found[1])
 
 
 def test_several_places_are_listed_for_the_user_to_choose(tmp_path, write_raster):

@@ -25,11 +25,6 @@ def test_tiles_of_a_wmts_are_an_image(fetch, off, path):
     assert (off(image.image), image.gsd_m) == (0, pytest.approx(1.555, abs=0.005))
 
 
-def test_a_level_of_a_wmts_is_chosen_by_the_size_of_pixels(fetch):
-    (image,) = fetch("/WMTSCapabilities.xml", layer="ortho", gsd_m=3.5).images
-    assert image.gsd_m == pytest.approx(3.11, abs=0.01)
-
-
 def test_terms_and_date_of_a_wmts_are_kept(fetch):
     (image,) = fetch("/WMTSCapabilities.xml", layer="ortho", zoom=15).images
     record = json.loads(image.image.with_suffix(".source.json").read_text())
