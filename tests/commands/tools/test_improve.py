@@ -18,12 +18,11 @@ from pyproj import CRS
 from roadseg.commands.stages import prepare, split
 from roadseg.commands.tools import improve
 from roadseg.config import load_config
-from roadseg.dataset.chips import ChipList, ChipRecord, read_chips, write_chips
+from roadseg.dataset.chips import ChipList, read_chips, write_chips
 from roadseg.dataset.fold_files import read_fold_file, write_folds
 from roadseg.errors import ConfigError, DataError, MissingInputError, OutputError
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.images import read_grid
-from roadseg.raster.windows import Window
 from roadseg.review import held_out, training_ground
 from roadseg.review.edits import Edit, EditFile
 from roadseg.review.masks import Decided
@@ -32,8 +31,8 @@ from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.locks import lock
 from roadseg.system.workspace import Workspace
-from tests.configs import changed
-from tests.drawing import drawn
+from tests.configs import changed, edited
+from tests.drawing import chip_at, drawn
 
 
 def edit(workspace, *edits):
@@ -163,12 +162,8 @@ def test_ground_that_a_network_was_trained_on_is_not_held_out_later(
 
 def chips_at(*east_m):
     """Return chips of 10 m that begin so far east."""
-    grounds = [shapely.box(x, 0, x + 10, 10) for x in east_m]
-    corners = [np.array(ground.exterior.coords[:4]) for ground in grounds]
-    return [
-        ChipRecord(str(at), "scene", Window(0, 0, 10, 10), each, 32611, 0.0, 1.0)
-        for at, each in enumerate(corners)
-    ]
+    options = {"side_m": 10.0, "scene": "scene", "road_share": 0.0}
+    return [chip_at(str(at), x, 10.0, **options) for at, x in enumerate(east_m)]
 
 
 def test_chips_that_show_the_same_ground_share_a_fold(tmp_path, monkeypatch):
@@ -238,9 +233,8 @@ def planned(finished, plan):
         shutil.copy(known, other)
         with rasterio.open(other, "r+", IGNORE_COG_LAYOUT_BREAK="YES") as raster:
             raster.transform = grid.transform @ Affine.scale(scale)
-        record = json.loads(workspace.record("predict").read_text())
-        record["summary"]["scenes"].append(mask.stem)
-        workspace.record("predict").write_text(json.dumps(record))
+        with edited(workspace.record("predict")) as record:
+            record["summary"]["scenes"].append(mask.stem)
         mask.unlink()
         draw_across(workspace, known.stem)
         return plan(config, workspace), known.stem, other.stem, grid

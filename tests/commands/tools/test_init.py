@@ -14,6 +14,7 @@ from roadseg.commands.tools import init
 from roadseg.config import Config, config_schema, load_config
 from roadseg.errors import ConfigError, DataError
 from roadseg.system.workspace import Workspace
+from tests.configs import edited
 
 
 def look(folder, *assignments, images="images", labels="roads", **options):
@@ -47,10 +48,9 @@ def change(path, draw):
 
 def set_properties(path, properties):
     """Give the features of a GeoJSON file other properties, one dict each."""
-    labels = json.loads(path.read_text())
-    for feature, found in zip(labels["features"], properties, strict=True):
-        feature["properties"] = found
-    path.write_text(json.dumps(labels))
+    with edited(path) as labels:
+        for feature, found in zip(labels["features"], properties, strict=True):
+            feature["properties"] = found
 
 
 @pytest.fixture
@@ -235,19 +235,25 @@ class TestImages:
             look(plain, "imagery.gsd_m=1", images="masks", labels="masks")
 
 
-class TestNoData:
-    def test_black_wedges_set_nodata(self, city):
-        change(city / "images" / "city_3.tif", lambda pixels: np.triu(pixels, k=-30))
-        summary = look(city)
-        assert written(city)["imagery"]["nodata"] == 0
-        told = "0 in every band, because 1 of 5 images checked have black borders, such as city_3"
-        assert summary.rows["no data"] == told
+BLACK = "0 in every band, because 1 of 5 images checked have black borders, such as city_3"
+GIVEN = "only as images declare (imagery.nodata is null)"
 
-    def test_black_wedges_set_no_nodata_where_null_is_given(self, city):
-        change(city / "images" / "city_3.tif", lambda pixels: np.triu(pixels, k=-30))
-        summary = look(city, "imagery.nodata=null")
-        assert written(city)["imagery"]["nodata"] is None
-        assert summary.rows["no data"] == "only as images declare (imagery.nodata is null)"
+
+class TestNoData:
+    @pytest.mark.parametrize(
+        ("draw", "settings", "nodata", "told"),
+        [
+            (lambda pixels: np.triu(pixels, k=-30), [], 0, BLACK),
+            (lambda pixels: np.triu(pixels, k=-30), ["imagery.nodata=null"], None, GIVEN),
+            (lambda pixels: pixels // 85, [], None, "no nodata value declared, no black borders"),
+        ],
+        ids=["black wedges", "black wedges where null is given", "a dark image"],
+    )
+    def test_black_borders_set_nodata(self, city, draw, settings, nodata, told):
+        change(city / "images" / "city_3.tif", draw)
+        summary = look(city, *settings)
+        assert written(city)["imagery"]["nodata"] == nodata
+        assert summary.rows["no data"].startswith(told)
 
     @pytest.mark.parametrize(("columns", "nodata"), [(0, None), (1, 0)])
     def test_black_columns_count_from_half_a_percent_on(self, city, columns, nodata):
@@ -259,11 +265,6 @@ class TestNoData:
         change(city / "images" / "city_3.tif", blacken)
         look(city)
         assert written(city)["imagery"]["nodata"] == nodata
-
-    def test_a_dark_image_sets_no_nodata(self, city):
-        change(city / "images" / "city_3.tif", lambda pixels: pixels // 85)
-        look(city)
-        assert written(city)["imagery"]["nodata"] is None
 
     def test_declared_nodata_is_told(self, city):
         with rasterio.open(city / "images" / "city_3.tif", "r+") as target:
@@ -280,9 +281,8 @@ class TestLabels:
 
     def test_a_file_without_features_does_not_decide_on_the_scheme(self, city):
         set_properties(city / "roads" / "city_1.geojson", [{}] * 2)
-        labels = json.loads((city / "roads" / "city_1.geojson").read_text())
-        labels["features"] = []
-        (city / "roads" / "city_1.geojson").write_text(json.dumps(labels))
+        with edited(city / "roads" / "city_1.geojson") as labels:
+            labels["features"] = []
         summary = look(city)
         assert summary.rows["speeds"].startswith("scheme spacenet: ")
         assert summary.rows["labels"].endswith("; without roads: city_1")
@@ -339,12 +339,13 @@ class TestLabels:
 
     def test_roads_that_cross_without_a_vertex_are_counted(self, city, caplog):
         path = city / "roads" / "city_1.geojson"
-        labels = json.loads(path.read_text())
-        (west, south), *_, (east, north) = labels["features"][0]["geometry"]["coordinates"]
-        middle = (west + east) / 2, (south + north) / 2
-        across = [[middle[0] + d * (south - north), middle[1] + d * (east - west)] for d in (-1, 1)]
-        labels["features"][1]["geometry"]["coordinates"] = across
-        path.write_text(json.dumps(labels))
+        with edited(path) as labels:
+            (west, south), *_, (east, north) = labels["features"][0]["geometry"]["coordinates"]
+            middle = (west + east) / 2, (south + north) / 2
+            across = [
+                [middle[0] + d * (south - north), middle[1] + d * (east - west)] for d in (-1, 1)
+            ]
+            labels["features"][1]["geometry"]["coordinates"] = across
         look(city)
         assert "city_1.geojson: 1 crossing and 0 touching ends without" in caplog.text
 
@@ -366,11 +367,10 @@ class TestLabels:
 
     def test_swapped_axes_are_told(self, city):
         path = city / "roads" / "city_1.geojson"
-        labels = json.loads(path.read_text())
-        for feature in labels["features"]:
-            line = feature["geometry"]["coordinates"]
-            feature["geometry"]["coordinates"] = [[y, x] for x, y in line]
-        path.write_text(json.dumps(labels))
+        with edited(path) as labels:
+            for feature in labels["features"]:
+                line = feature["geometry"]["coordinates"]
+                feature["geometry"]["coordinates"] = [[y, x] for x, y in line]
         with pytest.raises(DataError, match="x and y look swapped: write longitude before"):
             look(city)
 
@@ -443,10 +443,6 @@ class TestSplit:
         summary = look(city, "split.method=file", f"split.file={city / 'folds.csv'}")
         assert "split into 3 folds by split.file" in summary.rows["split"]
         assert load_config(city / "found.json").split.folds == 3
-
-    def test_a_file_of_folds_that_is_missing_is_named_with_its_setting(self, city):
-        with pytest.raises(DataError, match=r"^split\.file: .*folds\.csv is not an existing file"):
-            look(city, "split.method=file", f"split.file={city / 'folds.csv'}")
 
     @pytest.mark.parametrize(("size_px", "chip_px"), [(163, 64), (480, 163)])
     def test_small_chips_are_a_last_resort(self, make_scene, tmp_path, size_px, chip_px):
@@ -531,13 +527,6 @@ def test_folders_of_cities_become_sets():
         in str(summary)
     )
     assert "\nset small_town  2 images, pixels of 1.00 m, 2 chips, weight 2.1; " in str(summary)
-
-
-@pytest.mark.usefixtures("cities")
-def test_sets_that_init_writes_can_be_prepared_and_split():
-    look_here()
-    config = load_config(Path("found.json"))
-    assert "(of large 2, 2, 2, 2, 1; of small_town " in str(prepare(config, Workspace(config.run)))
 
 
 @pytest.mark.usefixtures("cities")

@@ -1,7 +1,6 @@
 """roadseg review from the command line: what it reads, exports and refuses."""
 
 import json
-import shutil
 from contextlib import closing
 from dataclasses import replace
 
@@ -73,12 +72,6 @@ def test_edits_are_no_scene_of_a_folder(call, folder, tmp_path):
     assert scene_names(Workspace(folder, is_flat=True)) == ["city"]
 
 
-def test_a_new_graph_keeps_the_decisions(call, folder, tmp_path):
-    decide(folder, roads(), 2)
-    write_gpkg(folder / "city.gpkg", roads(east=0.5))
-    assert "1 rejected" in call("review", folder, "--export", tmp_path / "out.gpkg").stdout
-
-
 @pytest.mark.parametrize(("kind", "roads_then"), [("accept", 4), ("reject", 3)])
 def test_decisions_about_roads_that_are_gone_hold(call, folder, tmp_path, kind, roads_then):
     decide(folder, roads(), 2, kind=kind)
@@ -97,24 +90,19 @@ def test_a_session_ends_with_what_comes_next():
     assert "next" not in str(replace(session, in_force=0))
 
 
-def test_places_far_apart_have_a_file_each(call, folder, tmp_path):
+def test_places_far_apart_have_a_file_each_and_edits_find_the_one_that_they_are_about(
+    call, folder, tmp_path
+):
     far = roads(crs=CRS.from_epsg(32633))
     write_gpkg(folder / "town.gpkg", far)
+    files = [tmp_path / "out_city.gpkg", tmp_path / "out_town.gpkg"]
     done = call("review", folder, "--export", tmp_path / "out.gpkg")
     assert done.exit_code == 0, done.output
-    files = [tmp_path / "out_city.gpkg", tmp_path / "out_town.gpkg"]
     assert {read_gpkg(path).crs.to_epsg() for path in files} == {32611, 32633}
-
-
-def test_edits_find_the_place_that_they_are_about(call, folder, tmp_path):
-    far = roads(crs=CRS.from_epsg(32633))
-    write_gpkg(folder / "town.gpkg", far)
-    call("review", folder, "--export", tmp_path / "out.gpkg")
     with closing(EditFile(folder / "edits.gpkg", UTM)) as file:
         file.add(Edit("reject", far.lines[0]), far.crs, who="Ana")
     call("review", folder, "--export", tmp_path / "out.gpkg")
-    counts = [len(read_gpkg(tmp_path / f"out_{name}.gpkg").lines) for name in ("city", "town")]
-    assert counts == [3, 2]
+    assert [len(read_gpkg(path).lines) for path in files] == [3, 2]
 
 
 def test_an_unknown_suffix_is_refused(call, folder):
@@ -148,10 +136,3 @@ def test_a_run_that_somebody_reviews_is_refused(call, folder, tmp_path):
         done = call("review", folder, "--export", tmp_path / "out.gpkg")
     assert done.exit_code == 3
     assert "is using this run folder" in done.stderr
-
-
-def test_a_file_that_holds_no_edits_is_refused(call, folder, tmp_path):
-    shutil.copy(folder / "city.gpkg", folder / "edits.gpkg")
-    done = call("review", folder, "--export", tmp_path / "out.gpkg")
-    assert done.exit_code == 3
-    assert "has no layer edits" in done.stderr
