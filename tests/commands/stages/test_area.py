@@ -28,7 +28,7 @@ from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.system.workspace import Workspace
-from tests.configs import changed
+from tests.configs import changed, edited
 
 EAST, NORTH, SIDE = 660000.0, 4000000.0, 400
 WINDOW, OVERLAP = 64, 16
@@ -101,14 +101,6 @@ def test_pixels_in_the_area_are_those_without_one(scene, checkpoint, whole, draw
     assert not values[:, ~valid].any()
 
 
-def test_a_box_of_degrees_is_an_area(scene, checkpoint, whole, tmp_path):
-    ground = geopandas.GeoSeries([DISC], crs=32611).to_crs(4326)
-    predicted([scene], checkpoint, tmp_path / "out", ",".join(map(str, ground.total_bounds)))
-    part = values, valid, _ = bands(tmp_path / "out/wide.tif")
-    assert valid.sum() == pytest.approx(140 * 140, rel=0.1)
-    assert np.array_equal(values[:, valid], inside(whole, part)[:, valid])
-
-
 def test_only_windows_that_touch_the_area_are_read(scene, checkpoint, draw, tmp_path, monkeypatch):
     read = []
 
@@ -127,14 +119,6 @@ def test_only_windows_that_touch_the_area_are_read(scene, checkpoint, draw, tmp_
     ]
     touching = sum(ring.intersects(square) for square in squares)
     assert len(read) == touching < len(squares) / 3
-
-
-def test_an_area_inside_of_a_pixel_predicts_that_pixel(scene, checkpoint, whole, draw, tmp_path):
-    tiny = shapely.box(EAST + 100.4, NORTH - 50.6, EAST + 100.6, NORTH - 50.4)
-    predicted([scene], checkpoint, tmp_path / "out", draw("a.gpkg", tiny))
-    part = values, valid, _ = bands(tmp_path / "out/wide.tif")
-    assert valid.sum() == 1
-    assert np.array_equal(values[:, valid], inside(whole, part)[:, valid])
 
 
 def test_scenes_outside_are_left_out_and_counted(scene, make_scene, checkpoint, draw, tmp_path):
@@ -234,11 +218,10 @@ def test_roads_that_an_outline_cuts_end_on_it_in_the_middle_of_the_road(write_ra
 def begun(city, draw):
     """Prepare a tiny city in an area that touches two and a half of its five scenes."""
     area = shapely.box(EAST - 10, NORTH - 60, EAST + 432, NORTH + 10)
-    values = json.loads(city.read_text())
-    draw("areas/work.gpkg", area)
-    values["imagery"]["area"] = "areas/work.gpkg"
-    values["split"]["folds"] = 2
-    city.write_text(json.dumps(values))
+    with edited(city) as values:
+        draw("areas/work.gpkg", area)
+        values["imagery"]["area"] = "areas/work.gpkg"
+        values["split"]["folds"] = 2
     config = load_config(city)
     return config, Workspace(config.run), area
 

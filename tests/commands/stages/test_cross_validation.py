@@ -5,7 +5,6 @@ import re
 import shutil
 import statistics
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 from safetensors.torch import load_file
@@ -22,7 +21,6 @@ from roadseg.system.locks import lock
 from roadseg.system.stage_records import read_record
 from roadseg.system.workspace import Workspace
 from tests.configs import changed
-from tests.drawing import read_probability
 
 FOLDS = range(5)
 
@@ -136,13 +134,6 @@ class TestPrediction:
         assert sorted(folds.values()) == list(FOLDS)
         for scene, fold in folds.items():
             assert open_probability(workspace.probability(scene)).model.startswith(f"fold {fold} ")
-
-    def test_a_scene_is_the_same_as_with_its_fold_alone(self, each):
-        config, workspace = each
-        (scene,) = [name for name, fold in folds_of(workspace).items() if fold == 2]
-        found = read_probability(workspace.probability(scene)).road
-        predict.run(config, workspace, fold=2, force=True)
-        np.testing.assert_array_equal(found, read_probability(workspace.probability(scene)).road)
 
     def test_it_is_what_predict_does_once_every_fold_is_trained(self, each):
         config, workspace = each

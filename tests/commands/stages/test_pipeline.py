@@ -4,8 +4,6 @@ import json
 import shutil
 from pathlib import Path
 
-import networkx as nx
-import osmnx
 import pytest
 from safetensors.torch import load_file
 
@@ -16,9 +14,8 @@ from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.learn.inference import jobs, tasks
 from roadseg.learn.network import models
 from roadseg.report.plots import comparisons
-from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.mask_files import read_mask
-from roadseg.system.workspace import STAGES, Workspace
+from roadseg.system.workspace import Workspace
 
 
 def run(config_path, *assignments):
@@ -35,11 +32,6 @@ def run(config_path, *assignments):
 def done(finished_city, tmp_path):
     """Copy a project whose run is done; return its config file."""
     return Path(shutil.copytree(finished_city, tmp_path / "project")) / "roadseg.json"
-
-
-def test_every_stage_runs_once_and_none_again(city):
-    assert run(city) == {*STAGES}
-    assert run(city) == set()
 
 
 def test_weights_that_are_not_to_be_had_are_told_before_the_first_stage(city, monkeypatch):
@@ -104,25 +96,3 @@ def test_a_scene_that_cannot_be_predicted_is_left_out_and_told(done, monkeypatch
     config = load_config(done, ["compute.on_error=skip", "predict.scenes=all"])
     summary = pipeline.run(config, Workspace(config.run), say=lambda *_: None)
     assert summary.failed == {"city_0": "not this one"}
-
-
-def as_networkx(found):
-    """Return our graph as networkx knows graphs, without any file in between."""
-    undirected = nx.MultiGraph()
-    columns = (found.ends.tolist(), found.length_m, found.attributes["travel_time_s"])
-    for (u, v), metres, seconds in zip(*columns, strict=True):
-        undirected.add_edge(u, v, length=metres, travel_time=seconds)
-    return undirected
-
-
-def test_osmnx_finds_the_fastest_path_and_its_length_is_ours(finished, tmp_path):
-    config, workspace = finished
-    graph.run_images(config, [str(workspace.mask("city_0"))], output=tmp_path)
-    loaded = osmnx.load_graphml(tmp_path / "city_0.graphml")
-    ours = as_networkx(read_gpkg(tmp_path / "city_0.gpkg"))
-    start, *_, end = sorted(node for node, degree in ours.degree if degree == 1)
-    path = osmnx.shortest_path(loaded, start, end, weight="travel_time")
-    assert path == nx.shortest_path(ours, start, end, weight="travel_time")
-    assert nx.path_weight(loaded, path, "length") == pytest.approx(
-        nx.path_weight(ours, path, "length")
-    )

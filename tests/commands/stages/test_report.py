@@ -172,12 +172,9 @@ def test_graphs_or_probabilities_alone_are_shown(finished, kept, has_graphs, lay
     assert shown["scores"] is shown["quality"]["facts"] is None
 
 
-def test_the_output_of_graph_is_shown_as_it_lies(finished, tmp_path):
-    config, workspace = finished
-    loose = Workspace(tmp_path / "out")
-    graph.run_images(config, [str(workspace.mask("city_0"))], output=loose.root)
-    report.run(load_config(None), loose)
-    assert [scene["name"] for scene in data_of(loose)["map"]["scenes"]] == ["city_0"]
+def test_the_output_of_graph_is_shown_as_it_lies(finished, report_of):
+    _, shown = report_of([str(finished[1].mask("city_0"))])
+    assert [scene["name"] for scene in shown["scenes"]] == ["city_0"]
 
 
 @pytest.fixture
@@ -197,11 +194,24 @@ def half_streets(write_raster):
     return write
 
 
-def test_scenes_that_touch_are_shown_as_their_network(half_streets, tmp_path):
-    loose = Workspace(tmp_path / "out")
-    graph.run_images(load_config(None), half_streets(), output=loose.root)
-    report.run(load_config(None), loose)
-    (shown,) = data_of(loose)["map"]["graphs"]
+@pytest.fixture
+def report_of(tmp_path):
+    """Give a function that traces masks into a folder without a run, and reports on it.
+
+    It returns the summary, and what the page shows.
+    """
+
+    def run(masks):
+        loose = Workspace(tmp_path / "out")
+        graph.run_images(load_config(None), masks, output=loose.root)
+        summary = report.run(load_config(None), loose)
+        return summary, data_of(loose)["map"]
+
+    return run
+
+
+def test_scenes_that_touch_are_shown_as_their_network(half_streets, report_of):
+    (shown,) = report_of(half_streets())[1]["graphs"]
     assert (shown["name"], shown["scenes"]) == ("network", ["tile_0_0", "tile_0_150"])
     assert len(shown["ends"]) == 2  # a street from end to end
 
@@ -215,21 +225,14 @@ def test_a_scene_whose_image_was_removed_from_the_run_is_not_shown(finished):
     assert [scene["name"] for scene in data_of(workspace)["map"]["scenes"]] == [kept.stem]
 
 
-def test_a_network_of_two_places_is_shown_on_the_map_of_each(half_streets, tmp_path):
-    loose = Workspace(tmp_path / "out")
-    masks = half_streets() + half_streets(east_m=90_000)
-    graph.run_images(load_config(None), masks, output=loose.root)
-    report.run(load_config(None), loose)
-    shown = data_of(loose)["map"]["graphs"]
+def test_a_network_of_two_places_is_shown_on_the_map_of_each(half_streets, report_of):
+    shown = report_of(half_streets() + half_streets(east_m=90_000))[1]["graphs"]
     assert [found["area"] for found in shown] == [0, 1]
     assert [len(found["ends"]) for found in shown] == [2, 2]
 
 
-def test_roads_of_a_network_have_their_lengths_however_far_apart_they_are(half_streets, tmp_path):
-    loose = Workspace(tmp_path / "out")
-    masks = half_streets() + half_streets(east_m=1000, epsg=32631)
-    graph.run_images(load_config(None), masks, output=loose.root)
-    summary = report.run(load_config(None), loose)
+def test_roads_of_a_network_have_their_lengths_however_far_apart_they_are(half_streets, report_of):
+    summary, _ = report_of(half_streets() + half_streets(east_m=1000, epsg=32631))
     assert sum(summary.lengths.classes.values()) == pytest.approx(0.3, abs=0.002)
 
 

@@ -17,7 +17,6 @@ from roadseg.roads.tracing import trace
 from roadseg.roads.tracing.trace import find_graph
 
 CORNER = Affine(0.5, 0, 660000, 0, -0.5, 4000000)
-NO_DATA = 255
 
 
 def drawn(size=600):
@@ -108,29 +107,6 @@ def test_a_tile_that_is_there_twice_counts_once(cut):
     left, right = (0, 0, 600, 300), (0, 300, 600, 300)
     twice = {f"again {name}": tile for name, tile in cut(left).items()}
     assert lines(network(cut(left, right) | twice)) == lines(whole(cut))
-
-
-def test_where_the_first_tile_holds_no_data_the_next_is_seen(cut):
-    collar = drawn()
-    collar[:, 300:330] = NO_DATA
-    first = cut((0, 0, 600, 330), mask=collar, nodata=NO_DATA)
-    assert lines(network(first | cut((0, 290, 600, 310)))) == lines(whole(cut))
-
-
-def test_where_two_tiles_hold_data_the_first_is_seen(cut):
-    nothing = np.zeros((600, 600), dtype=np.uint8)
-    first = cut((0, 0, 600, 400), mask=nothing)
-    found = network(first | cut((0, 300, 600, 300)))
-    assert found.lines.size > 0
-    assert shapely.total_bounds(found.lines)[0] > 660000 + 0.5 * 400 - 20  # links reach no further
-
-
-def test_roads_end_where_a_tile_is_missing(cut):
-    thirds = [(row, col, 200, 200) for row in (0, 200, 400) for col in (0, 200, 400)]
-    found = network(cut(*(tile for tile in thirds if tile != (200, 200, 200, 200))))
-    hole = shapely.box(660000 + 105, 4000000 - 195, 660000 + 195, 4000000 - 105)
-    assert not shapely.intersects(found.lines, hole).any()
-    assert shapely.intersects(whole(cut).lines, hole).any()
 
 
 @pytest.mark.parametrize(("rows", "parts"), [(1, 1), (60, 2)])
