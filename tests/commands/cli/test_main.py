@@ -51,6 +51,14 @@ def image_of(config, number=0):
     return config.parent / "images" / f"city_{number}.tif"
 
 
+@pytest.mark.parametrize("words", [[], *commands()], ids=" ".join)
+def test_help_shows_an_example(call, words):
+    result = call(*words, "--help")
+    assert result.exit_code == 0
+    shown = result.stdout.partition("Example" if words else "In one command")[2]
+    assert "roadseg " + " ".join(words) in shown
+
+
 def test_help_loads_no_heavy_library():
     heavy = set(HEAVY) - {"numpy", "pydantic"}  # which the fields of options need
     walk = f"""
@@ -412,6 +420,13 @@ def test_a_signal_ends_a_command_that_imports_a_package(
     command = start_busy("quantize", before)
     command.send(sent)
     assert command.end() == (exit_code, "", told)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_second_command_in_one_run_folder_exits_with_3(start_busy, fails):
+    command = start_busy("split", WRITES)
+    message = fails("split", exit_code=3)
+    assert f"run: process {command.pid} is using this run folder; wait until it ends" in message
 
 
 def test_a_scene_that_was_skipped_exits_with_4_and_is_listed(call, city):

@@ -8,7 +8,7 @@ import pytest
 import shapely
 
 from roadseg.commands.roads.convert import run
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.formats.osm_xml import write_osm
 
@@ -125,6 +125,11 @@ def test_a_source_that_is_missing_or_cut_short_leaves_no_target(tmp_path, graph)
         with pytest.raises(DataError, match=name):
             run(tmp_path / name, tmp_path / "b.fgb")
     assert [path.name for path in tmp_path.iterdir()] == ["a.osm"]
+
+
+def test_a_folder_that_cannot_be_written_is_said_in_one_line(source):
+    with pytest.raises(OutputError, match="Not a directory"):
+        run(source, source / "b.fgb")
 
 
 def test_a_graph_without_georeference_has_no_degrees(tmp_path, local):

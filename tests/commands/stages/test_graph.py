@@ -11,7 +11,7 @@ from pyproj import CRS
 from roadseg.commands.stages import graph
 from roadseg.config import Config, load_config
 from roadseg.errors import ConfigError, DataError
-from roadseg.raster.grid import Grid
+from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.logistic import EdgeModel
 from roadseg.roads.masks.probabilities import network_tags, write_probability
@@ -72,6 +72,15 @@ def test_roads_of_which_none_is_likely_are_not_called_missing(tmp_path, caplog, 
     assert graph.run_images(config, [str(path)], output=tmp_path).edges == 0
     (message,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert message.startswith("no road is sure enough to stay in 1 of 1 scene")
+
+
+def test_a_mask_without_georeference_becomes_a_graph_in_its_own_metres(tmp_path, write_nowhere):
+    write_nowhere(cross(), name="a.tif")
+    config = load_config(None, ["imagery.gsd_m=0.5"])
+    graph.run_images(config, [str(tmp_path / "a.tif")], output=tmp_path)
+    found = read_gpkg(tmp_path / "a.gpkg")
+    assert found.crs == LOCAL_CRS
+    assert found.length_m == pytest.approx([100] * 4, abs=1)
 
 
 def test_the_size_of_pixels_of_a_mask_that_has_a_place_is_its_own(tmp_path):

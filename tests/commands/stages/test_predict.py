@@ -466,6 +466,15 @@ def test_a_network_of_an_earlier_version_names_no_threshold(finished, predict_he
     assert read_probability(predict_here()).threshold is None
 
 
+def test_a_mask_has_the_pixels_from_the_threshold_of_the_network_on(finished, predict_here):
+    road = pixels_of(predict_here())[-1]
+    middle = float(np.median(road)) / 255
+    change_facts(finished[1].checkpoint(0), threshold=middle)
+    raster = predict_here(predicting={"mask": True})
+    found = read_mask(raster.parent / "road_masks/here.tif")
+    assert ((found > 0) == (road >= round(middle, 4) * 255)).all()
+
+
 def test_a_disk_without_room_is_told_before_the_start(finished, tall, tmp_path, monkeypatch):
     monkeypatch.setattr(Strips, "needed_bytes", 10**18)
     monkeypatch.setattr(jobs, "predict_task", None)
