@@ -4,13 +4,9 @@ One file, because all its tests share the run of a small city.
 """
 
 import importlib
-import json
 import os
 import re
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,20 +14,10 @@ from click.testing import CliRunner
 
 from roadseg.commands.cli.main import main
 from roadseg.commands.stages import pipeline
-from roadseg.dataset.chips import read_chips
 from roadseg.errors import DataError, OutputError
-from roadseg.roads.masks.mask_files import read_mask
 from roadseg.system.locks import lock
 from roadseg.system.workspace import STAGES, Workspace
 
-HOLD = """
-import sys, time
-from pathlib import Path
-from roadseg.system.locks import lock
-with lock(Path(sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(60)
-"""
 ROOM = 12_000  # bytes: the first files of a stage fit, the larger ones do not
 
 
@@ -44,14 +30,6 @@ def test_files_from_the_future_do_not_make_a_stage_run_again(awkward):
     before = times(workspace)
     pipeline.run(config, workspace, say=lambda *_: None)
     assert times(workspace) == before
-
-
-def test_no_stage_takes_less_than_no_time(awkward):
-    _, workspace = awkward
-    records = [json.loads(path.read_text()) for path in times(workspace)]
-    seconds = [record["seconds"] for record in records if "seconds" in record]
-    assert len(seconds) >= len(STAGES) - 1
-    assert min(seconds) >= 0
 
 
 def test_an_input_that_is_now_older_is_still_the_same(awkward, tmp_path):
@@ -88,45 +66,6 @@ def test_a_scene_that_leads_out_of_the_run_folder_is_refused(tmp_path, kind, nam
 @pytest.mark.parametrize("name", ["..", "a.b", "ü", "a b", "..\\x"])
 def test_any_other_name_stays_inside(tmp_path, name):
     assert Workspace(tmp_path).mask(name).parent == tmp_path / "masks"
-
-
-def test_chips_of_elsewhere_cannot_name_files_of_elsewhere(awkward, tmp_path):
-    _, found = awkward
-    text = found.chips.read_text().replace('"city_0"', '"../../city_0"')
-    (tmp_path / "chips.json").write_text(text)
-    with pytest.raises(DataError, match="expected a name without a path to another folder"):
-        read_chips(tmp_path / "chips.json")
-
-
-def test_masks_of_linked_images_are_in_the_run_folder(awkward):
-    config, workspace = awkward
-    scenes = read_chips(workspace.chips).scenes
-    assert {read_mask(workspace.mask(scene.name)).shape for scene in scenes} == {(64, 64)}
-    assert Path(config.imagery.images[0]).is_symlink()
-    assert workspace.root.is_symlink()
-    assert time.time() < Path(config.imagery.images[0], "city_0.tif").stat().st_mtime
-
-
-@pytest.fixture
-def holder(awkward, impatient):  # noqa: ARG001 - it does not release the lock
-    """Start another process that holds the run folder; give its number."""
-    _, workspace = awkward
-    words = [sys.executable, "-c", HOLD, str(workspace.root)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "held\n"
-        yield process.pid
-        process.kill()
-
-
-@pytest.mark.parametrize("command", ["run", "prepare", "evaluate"])
-def test_a_second_process_in_a_run_folder_is_refused_with_the_number_of_the_first(
-    awkward, holder, command
-):
-    _, workspace = awkward
-    config = workspace.root.parent / "roadseg.json"
-    ended = CliRunner().invoke(main, [command, "--config", str(config)])
-    assert ended.exit_code == 3
-    assert f"process {holder} is using this run folder" in ended.output
 
 
 def run(stage, config, workspace, *, force=True):
