@@ -13,19 +13,14 @@ from collections import Counter
 from contextlib import closing, suppress
 from xml.etree import ElementTree as ET
 
-import numpy as np
 import pytest
-import shapely
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyproj import CRS
 
 from roadseg.config import Config, load_config
 from roadseg.errors import RoadsegError
 from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.formats.graphml import read_graphml, write_graphml
-from roadseg.roads.graph.road_graph import graph_from_lines
-from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.labels.roads import read_roads
 
 MANY = int(os.environ.get("ROADSEG_FUZZ", "0"))
@@ -161,14 +156,6 @@ def spoiling_sql(draw, columns):
         text = draw(st.sampled_from(STATEMENTS)).replace("TABLE_", table).replace("COLUMN_", column)
         statements.append((text, [draw(values)] * text.count("?")))
     return statements
-
-
-@pytest.fixture(scope="module")
-def graph():
-    lines = [[(0, 0), (300, 0)], [(300, 0), (300, 400)], [(0, 0), (150, 200), (300, 400)]]
-    xy = [np.add(line, (430_000.1, 4_580_000.7)) for line in lines]
-    drawn = np.array([shapely.LineString(line) for line in xy], dtype=object)
-    return add_travel(graph_from_lines(drawn, CRS.from_epsg(32631)), np.array([50, 30, 20]))
 
 
 @pytest.fixture(scope="module")

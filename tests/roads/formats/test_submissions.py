@@ -8,28 +8,10 @@ from pyproj import CRS
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.formats.spacenet_csv import read_wkt_csv, write_submission
-from roadseg.roads.graph.road_graph import graph_from_lines
-from roadseg.roads.graph.travel import add_travel
+from roadseg.roads.graph.road_graph import take_edges
 
 UTM = CRS.from_epsg(32631)
 GRID = Grid(UTM, Affine(0.5, 0, 430_000, 0, -0.5, 4_580_500), 1000, 1000)
-LINES = [
-    [(0, 0), (300, 0)],
-    [(300, 0), (300, 400)],
-    [(0, 0), (150, 200), (300, 400)],
-    [(0, 0), (150, 250), (300, 400)],  # parallel
-    [(300, 400), (350, 400), (350, 450), (300, 400)],  # loop
-]
-
-
-def roads(*lines, crs=UTM, origin=(430_000.1, 4_580_000.7)):
-    drawn = np.array([shapely.LineString(np.add(line, origin)) for line in lines], dtype=object)
-    return add_travel(graph_from_lines(drawn, crs), np.full(len(drawn), 36.0))
-
-
-@pytest.fixture
-def graph():
-    return roads(*LINES)
 
 
 @pytest.fixture
@@ -59,7 +41,8 @@ def test_every_edge_is_a_row_with_its_length_and_seconds(parse, graph):
     assert all(line.geom_type == "LineString" and line.is_valid for _, line, *_ in rows)
     lengths = [length for *_, length, _ in rows]
     assert lengths == pytest.approx(graph.length_m, abs=0.0005)
-    assert [seconds for *_, seconds in rows] == pytest.approx(graph.length_m / 10, abs=0.0005)
+    expected = graph.attributes["travel_time_s"]
+    assert [seconds for *_, seconds in rows] == pytest.approx(expected, abs=0.0005)
 
 
 def test_lines_are_in_pixels_with_y_down(parse, graph):
@@ -67,8 +50,9 @@ def test_lines_are_in_pixels_with_y_down(parse, graph):
     assert list(line.coords) == [(0.2, 998.6), (600.2, 998.6)]
 
 
-def test_an_image_without_roads_is_one_row(parse):
-    ((image, line, length, seconds),) = parse(("a", roads(), GRID))
+def test_an_image_without_roads_is_one_row(parse, graph):
+    nothing = take_edges(graph, np.zeros(0, dtype=int))
+    ((image, line, length, seconds),) = parse(("a", nothing, GRID))
     assert (image, line.wkt, length, seconds) == ("a", "LINESTRING EMPTY", 0, 0)
 
 
@@ -87,8 +71,7 @@ def test_our_reader_gives_the_same_graph_back(tmp_path, graph, crs):
     )
 
 
-def test_a_scene_without_place_on_earth_has_pixels_as_well(parse):
-    grid = Grid(LOCAL_CRS, Affine(0.5, 0, 0, 0, -0.5, 0), 100, 100)
-    local = roads([(1, -1), (3, -1)], crs=LOCAL_CRS, origin=(0, 0))
-    ((_, line, length, _),) = parse(("a", local, grid))
-    assert (list(line.coords), length) == ([(2, 2), (6, 2)], 2)
+def test_a_scene_without_place_on_earth_has_pixels_as_well(parse, local):
+    grid = Grid(LOCAL_CRS, Affine(0.5, 0, 0, 0, -0.5, 0), 2000, 2000)
+    (_, line, length, _), *_ = parse(("a", local, grid))
+    assert (list(line.coords), length) == ([(0.25, 1200), (600.25, 1200)], 300)

@@ -67,22 +67,27 @@ def test_times_that_are_not_known_are_refused():
 
 @st.composite
 def towns(draw):
-    """Draw streets between the points of a grid, some twice, with times of their own."""
+    """Draw streets between the points of a grid, some twice or one-way, with their own times."""
     corner = st.tuples(st.integers(0, 4), st.integers(0, 4))
     pairs = draw(st.lists(st.tuples(corner, corner), min_size=1, max_size=25))
     roads = [[(100 * x, 100 * y) for x, y in pair] for pair in pairs if pair[0] != pair[1]]
     roads.append([(0, 0), (50, 20), (100, 0)])
-    seconds = draw(st.lists(st.integers(1, 40), min_size=len(roads), max_size=len(roads)))
-    return drawn(*roads, travel_time_s=np.array(seconds, dtype=float))
+    each = {"min_size": len(roads), "max_size": len(roads)}
+    seconds = np.array(draw(st.lists(st.integers(1, 40), **each)), dtype=float)
+    one_way = np.array(draw(st.lists(st.integers(-1, 1), **each)))
+    return drawn(*roads, travel_time_s=seconds, oneway=one_way)
 
 
 @settings(max_examples=50)
 @given(towns(), st.data())
 def test_ways_are_as_fast_as_those_of_networkx_and_all_of_one_piece(graph, data):
     start, goal = (data.draw(st.integers(0, len(graph.nodes) - 1)) for _ in range(2))
-    network = nx.MultiGraph()
-    for ends, seconds in zip(graph.ends, graph.attributes["travel_time_s"], strict=True):
-        network.add_edge(*ends.tolist(), seconds=seconds)
+    network = nx.MultiDiGraph()
+    network.add_nodes_from(range(len(graph.nodes)))
+    columns = (graph.attributes[name].tolist() for name in ("travel_time_s", "oneway"))
+    for (u, v), seconds, way in zip(graph.ends.tolist(), *columns, strict=True):
+        network.add_edges_from([(u, v)] if way >= 0 else [], seconds=seconds)
+        network.add_edges_from([(v, u)] if way <= 0 else [], seconds=seconds)
     way = shortest_path(graph, start, goal, weight="travel_time_s")
     assert (way is not None) == nx.has_path(network, start, goal)
     if way is not None:
@@ -102,25 +107,3 @@ def test_a_one_way_street_is_driven_in_its_direction_only(one_way, there, back):
 def test_a_street_that_is_driven_backwards_is_one_way_along_the_way():
     way = way_between(drawn(STREET, oneway=np.array([-1])), (80, 0), (20, 0))
     assert way.attributes["oneway"].tolist() == [1]
-
-
-@given(st.integers(0, 2**32 - 1))
-@settings(max_examples=30)
-def test_one_way_streets_are_driven_as_networkx_drives_them(seed):
-    rng = np.random.default_rng(seed)
-    pairs = [(x, y, a, b) for x in range(4) for y in range(4) for a, b in ((1, 0), (0, 1))]
-    roads = [((10 * x, 10 * y), (10 * (x + a), 10 * (y + b))) for x, y, a, b in pairs]
-    graph = drawn(*roads, oneway=rng.integers(-1, 2, len(roads)))
-    network = nx.DiGraph()
-    ends, one_way = graph.ends.tolist(), graph.attributes["oneway"].tolist()
-    for (u, v), way, length in zip(ends, one_way, graph.length_m, strict=True):
-        network.add_edges_from([(u, v)] if way >= 0 else [], length=length)
-        network.add_edges_from([(v, u)] if way <= 0 else [], length=length)
-    start, goal = rng.choice(len(graph.nodes), 2, replace=False)
-    found = shortest_path(graph, start, goal, weight="length_m")
-    try:
-        length = nx.shortest_path_length(network, start, goal, weight="length")
-    except (nx.NetworkXNoPath, nx.NodeNotFound):
-        assert found is None
-    else:
-        assert found.length_m.sum() == pytest.approx(length)
