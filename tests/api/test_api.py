@@ -133,14 +133,6 @@ def test_values_show_themselves(labels, image, checkpoint):
     assert re.fullmatch(r"<Probability: \d+ x \d+ pixels, 7 speed bins>", repr(found))
 
 
-def test_a_finished_run_returns_what_it_found(finished):
-    config, workspace = finished
-    roadseg.run(config)
-    before = workspace.report.stat().st_mtime_ns
-    assert roadseg.run(config).graphs == str(workspace.graphs)
-    assert workspace.report.stat().st_mtime_ns == before
-
-
 def test_overrides_are_options_by_their_keys(finished):
     config, _ = finished
     with pytest.raises(ConfigError, match=r"train\.epoch: "):

@@ -64,16 +64,6 @@ def test_a_graph_of_networkx_comes_back_as_it_was(labels):
     assert (scores.apls.length, scores.apls.time) == pytest.approx((1, 1), abs=1e-3)
 
 
-def test_edges_without_geometry_are_straight():
-    network = nx.MultiDiGraph(crs="EPSG:32632")
-    network.add_node(1, x=500_000.0, y=5_000_000.0)
-    network.add_node(2, x=500_300.0, y=5_000_400.0)
-    network.add_edge(1, 2, speed_kph=36.0)
-    graph = roadseg.read_graph(network)
-    assert graph.length_km == pytest.approx(0.5)
-    assert graph.edges.travel_time.tolist() == pytest.approx([50])
-
-
 def test_a_route_and_differences_take_them_too(labels, table):
     line = labels.edges.to_crs(4326).geometry.iloc[0]
     way = roadseg.route(table, line.coords[0], line.coords[-1], weight="length")
@@ -104,14 +94,6 @@ def test_masks_in_memory_are_scored_with_their_pixels(finished_city, labels):
 def test_errors_speak_of_the_value_and_not_of_a_file(roads, message):
     with pytest.raises(DataError, match=re.escape(message)):
         roadseg.read_graph(roads)
-
-
-def test_an_edge_with_something_else_than_a_line_is_refused(labels):
-    network = labels.to_networkx()
-    u, v, key = next(iter(network.edges(keys=True)))
-    network.edges[u, v, key]["geometry"] = 5
-    with pytest.raises(DataError, match="the graph: geometry of an edge is not WKT"):
-        roadseg.read_graph(network)
 
 
 def test_the_speeds_of_a_mask_without_bins_are_assumed():

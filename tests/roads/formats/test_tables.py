@@ -29,17 +29,6 @@ def test_an_attribute_named_as_a_column_is_refused(name):
         edge_table(cross(**{name: np.zeros(4)}))
 
 
-def test_attributes_come_back_from_the_table():
-    told = {
-        "width_m": np.array([1.5, np.nan, 2, 3]),
-        "highway": np.array(["a", None, "", "b"], dtype=object),
-    }
-    back = attributes_of(edge_table(cross(**told)))
-    assert list(back) == ["speed_kph", "width_m", "highway"]
-    np.testing.assert_array_equal(back["width_m"], told["width_m"])
-    assert back["highway"].tolist() == ["a", None, "", "b"]
-
-
 def test_a_flag_that_an_edge_lacks_is_not_set():
     back = attributes_of(edge_table(cross(inferred=np.array([1, np.nan, 0, 1]))))
     assert (back["inferred"].tolist(), back["inferred"].dtype) == ([1, 0, 0, 1], np.uint8)

@@ -60,12 +60,6 @@ def test_lines_of_one_label_share_its_travel_time_by_their_length(write):
     assert found.roads.travel_time_s.tolist() == [2, 6, 5]
 
 
-def test_a_repaired_polygon_is_counted_but_not_as_dropped(write):
-    found = read_roads(write((BOW_TIE, {"speed_mph": 30})))
-    assert (found.repaired, found.dropped) == (1, {})
-    assert found.roads.speed_mph.tolist() == [30, 30]
-
-
 def broken(*coordinates):
     return {"type": "LineString", "coordinates": coordinates}, {}
 
