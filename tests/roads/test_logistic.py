@@ -46,11 +46,6 @@ def test_a_fit_finds_the_coefficients_that_the_outcomes_were_drawn_from():
     assert list(found.coefficients.values()) == pytest.approx([2, -1, 0], abs=0.15)
 
 
-def test_the_mean_of_what_is_said_is_the_share_that_is_true():
-    terms, share = drawn(rows=300)
-    assert fit(terms, share).probability(terms).mean() == pytest.approx(share.mean(), abs=1e-3)
-
-
 def test_a_fit_is_that_of_scikit_learn():
     linear_model = pytest.importorskip("sklearn.linear_model")
     terms, share = drawn(rows=300)

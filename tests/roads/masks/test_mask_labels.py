@@ -8,7 +8,6 @@ from rasterio.warp import reproject
 from roadseg.errors import DataError
 from roadseg.raster.images import read_facts
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.pixels import read_window
 from roadseg.raster.windows import Window
 from roadseg.roads.masks.mask_files import write_mask
 from roadseg.roads.masks.mask_labels import (
@@ -269,34 +268,6 @@ def test_maps_of_new_york_lie_on_their_photos(real_data, number):
     shares = mask_values(path)
     assert np.mean(mask == OF_25_MPH) == pytest.approx(shares[1], abs=0.07)
     assert np.mean(mask == OF_55_MPH) == pytest.approx(shares.get(2, 0), abs=0.07)
-
-
-@pytest.mark.real
-def test_the_mask_of_a_chip_of_vegas_is_road_at_255(real_data):
-    folder = real_data / "spacenet" / "vegas16"
-    chip = read_facts(folder / "road_mask_input.tif")
-    mask = labels(folder / "sample_road_raster_mask.tif", chip, Window(0, 0, 1300, 1300))
-    assert np.bincount(mask.ravel()).tolist() == [1633584, 0, 0, 56416]
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("place", ["san_diego", "tianjin"])
-def test_hand_masks_are_masks_and_images_are_not(real_data, place):
-    masks, images = (
-        sorted((real_data / place / kind).iterdir())[:3] for kind in ("masks", "images")
-    )
-    assert all(looks_like_mask(path) for path in masks)
-    assert not any(looks_like_mask(path) for path in images)
-
-
-@pytest.mark.real
-def test_a_mask_resampled_with_its_image_keeps_its_roads(real_data):
-    folder = real_data / "spacenet" / "vegas16"
-    chip = read_facts(folder / "road_mask_input.tif", ImageryOptions(gsd_m=0.5))
-    window = Window(0, 0, chip.grid.height, chip.grid.width)
-    mask = labels(folder / "sample_road_raster_mask.tif", chip, window)
-    assert np.mean(mask > 0) == pytest.approx(56416 / 1300**2, rel=0.05)
-    assert read_window(chip, window)[1].all()
 
 
 @pytest.mark.parametrize(

@@ -69,12 +69,6 @@ def test_the_toys_score_as_in_the_official_scorer(reference, predicted, there, b
     assert result.score == pytest.approx(score, abs=1e-12)
 
 
-@pytest.mark.parametrize(("offset", "score"), [(3.99, 1), (4.0, 1), (4.0001, 0), (4.01, 0)])
-def test_a_control_point_is_found_up_to_and_including_the_snap_distance(offset, score):
-    result = apls(drawn([(0, 0), (100, 0)]), drawn([(0, offset), (100, offset)]), snap_m=4)
-    assert directions(result) == (score, score)
-
-
 ROUND_ABOUT, DIAGONAL = [(0, -2), (15, -30), (30, -2)], [(0, 40), (40, 0)]
 
 
@@ -89,26 +83,6 @@ ROUND_ABOUT, DIAGONAL = [(0, -2), (15, -30), (30, -2)], [(0, 40), (40, 0)]
 )
 def test_a_point_is_put_on_the_same_road_in_any_order(road, roads):
     assert apls(drawn(road), drawn(*roads)) == apls(drawn(road), drawn(*roads[::-1]))
-
-
-@pytest.mark.parametrize(
-    ("length", "middles"),
-    [(37.4, 0), (37.5, 1), (50, 1), (50.1, 1), (100, 1), (100.1, 2), (150, 2), (150.1, 3)],
-)
-def test_control_points_are_evenly_spaced_and_close_enough(length, middles):
-    """Of n + 2 points in a row a prediction of the first half mile has some and misses others."""
-    half = apls(drawn([(0, 0), (length, 0)]), drawn([(0, 0), (length / 2, 0)]), snap_m=0.01)
-    seen = (middles + 3) // 2
-    expected = seen * (seen - 1) / ((middles + 2) * (middles + 1))
-    assert half.reference_to_predicted == pytest.approx(expected)
-
-
-def test_points_on_a_loop_are_joined_the_shorter_way_round():
-    """A loop of 120 m with two middles 40 m apart hangs on 10 m: opening it leaves one way."""
-    stub, loop = [(-10, 0), (0, 0)], [(0, 0), (30, 0), (30, 30), (0, 30), (0, 0)]
-    there, _ = directions(apls(drawn(stub, loop), drawn(stub, [*loop[:-1], (0, 0.5)]), snap_m=1))
-    # of six pairs two cannot go the shorter way: 80 instead of 40 m, and 90 instead of 50
-    assert there == pytest.approx(1 - (1 + 0.8) / 6)
 
 
 def test_parallel_edges_both_hold_control_points_and_the_shorter_one_carries_routes():

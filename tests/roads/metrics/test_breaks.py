@@ -1,7 +1,6 @@
 """Breaks of drawn roads, counted by hand."""
 
 import pytest
-from pyproj import CRS
 
 from roadseg.roads.metrics.breaks import Breaks, count_breaks
 from tests.drawing import drawn
@@ -98,13 +97,3 @@ def test_it_does_not_matter_where_roads_are_cut_into_edges():
     gap = [[(0, 0), (100, 0)], [(150, 0), (300, 0)]]
     cut = [[(0, 0), (60, 0)], [(60, 0), (100, 0)], [(300, 0), (150, 0)]]
     assert count([[(0, 0), (210, 0)], [(300, 0), (210, 0)]], cut) == count([ROAD], gap)
-
-
-def test_roads_in_different_crss_cannot_be_compared():
-    with pytest.raises(ValueError, match="the CRSs differ"):
-        count_breaks(drawn(ROAD), drawn(ROAD, crs=CRS.from_epsg(32612)))
-
-
-def test_a_tolerance_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="tolerance_m must be above 0, got 0"):
-        count_breaks(drawn(ROAD), drawn(ROAD), tolerance_m=0)

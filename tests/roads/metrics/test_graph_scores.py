@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyproj import CRS
 
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.marbles import networks
@@ -42,13 +41,6 @@ def test_splitting_edges_at_their_vertices_changes_nothing(reference, predicted)
     vertices = [line.coords for line in predicted.lines]
     pieces = [piece for xy in vertices for piece in pairwise(xy)]
     assert topo(reference, edges_of(*pieces)) == topo(reference, predicted)
-
-
-def test_graphs_in_different_crss_are_turned_down():
-    empty = edges_of()
-    elsewhere = RoadGraph(CRS.from_epsg(32612), empty.nodes, empty.ends, empty.lines)
-    with pytest.raises(ValueError, match=r"the CRSs differ: .*11N and .*12N"):
-        topo(empty, elsewhere)
 
 
 def test_vertices_are_numbered_as_the_lines_meet_them():

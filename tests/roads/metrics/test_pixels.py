@@ -1,18 +1,10 @@
-"""Pixels counted by hand on drawn masks, by scikit-learn on random ones, and recorded counts."""
-
-import csv
-import json
-import os
-from pathlib import Path
+"""Pixels counted by hand on drawn masks, and by scikit-learn on random ones."""
 
 import numpy as np
 import pytest
-import rasterio
-import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from rasterio.features import rasterize
 
 from roadseg.roads.metrics.pixels import LEVELS, Counts, Histogram, count_pixels
 from tests.drawing import pixels_of as drawn
@@ -79,38 +71,6 @@ def test_ratios_are_those_of_scikit_learn(masks):
 def test_counts_pool_over_chips():
     chips = (1, 2, 3), (10, 20, 30), (100, 200, 300)
     assert sum((Counts(*chip) for chip in chips), Counts()) == Counts(111, 222, 333)
-
-
-@pytest.fixture(scope="module")
-def recorded():
-    """Draw both sides of a Vegas chip 12 px wide, as the recording did; give what was recorded."""
-    data = os.environ.get("ROADSEG_DATA", Path(__file__).parents[4] / "shared" / "data")
-    chip = Path(data) / "spacenet" / "vegas"
-    facts = Path(data).parent / "facts" / "apls_reference.json"
-    if not (chip.is_dir() and facts.exists()):
-        pytest.skip(f"{chip} or {facts} does not exist; ROADSEG_DATA names the folder of real data")
-    with rasterio.open(chip / "RGB-PanSharpen_AOI_2_Vegas_img0.tif") as image:
-        to_pixel, shape = ~image.transform, image.shape
-    labels = json.loads((chip / "spacenetroads_AOI_2_Vegas_img0.geojson").read_text())
-    lines = [shapely.geometry.shape(road["geometry"]) for road in labels["features"]]
-    with (chip / "sn3_sample_submission_albu.csv").open() as file:
-        rows = [row["WKT_Pix"] for row in csv.DictReader(file) if row["ImageId"].endswith("_img0")]
-    reference = shapely.transform(lines, lambda xy: np.column_stack(to_pixel @ tuple(xy.T)))
-    sides = reference, shapely.from_wkt(rows)
-    masks = [
-        rasterize(shapely.buffer(side, 6, quad_segs=16), out_shape=shape).astype(bool)
-        for side in sides
-    ]
-    return masks, json.loads(facts.read_text())["cases"]["img0_json_wkt"]["pixel_metrics"]
-
-
-@pytest.mark.real
-def test_the_masks_of_a_vegas_chip_count_as_recorded(recorded):
-    masks, values = recorded
-    found = count_pixels(*masks, np.ones_like(masks[0]))
-    assert found.iou == pytest.approx(values["py36_skimage0.15"]["iou"], abs=1e-12)
-    ratios = found.f1, found.precision, found.recall
-    assert ratios == pytest.approx(values["py36_skimage0.15"]["f1_prec_rec"], abs=1e-12)
 
 
 def histogram(background, roads):

@@ -49,15 +49,6 @@ def test_the_graph_does_not_depend_on_the_blocks(block_px):
     assert meeting_places(parts).hausdorff_distance(meeting_places(whole)) < 1.5
 
 
-def test_no_road_ends_or_doubles_at_a_seam():
-    graph = traced(streets(), block_px=50)
-    dead = graph.nodes[graph.degree == 1] - (500000, 4000000 - 300)
-    assert len(dead)
-    assert (np.minimum(dead, 300 - dead).min(axis=1) < 1).all()  # all at the scene's border
-    drawings = [shapely.normalize(line).wkb for line in graph.lines]
-    assert len(set(drawings)) == len(drawings)
-
-
 def test_a_road_along_a_seam_is_one_edge():
     is_road = np.zeros((100, 100), dtype=bool)
     is_road[48:51] = True  # its skeleton is the row 49, the last of the upper blocks

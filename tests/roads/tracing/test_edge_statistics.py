@@ -90,18 +90,6 @@ def test_bins_are_added_up_over_the_sample_points():
     assert (edge.points.tolist(), edge.bins.tolist()) == ([2], [[0, 200]])
 
 
-def test_groups_hold_each_sample_point_once_whatever_the_block():
-    graph = one_line(METRE, (5, 5), (95, 90))
-    whole, parts = (SamplePointGroups(graph, METRE, block_px=size) for size in (100, 30))
-    places = np.concatenate([samples.places for samples in parts])
-    order = np.argsort(places[:, 0])
-    assert len(whole) == 1 < len(parts)
-    assert places[order] == pytest.approx(whole[0].places)
-    assert np.concatenate([samples.sideways for samples in parts])[order] == pytest.approx(
-        whole[0].sideways
-    )
-
-
 @pytest.mark.parametrize("block_px", [100, 40, 7])
 def test_statistics_do_not_depend_on_the_blocks(block_px):
     road = np.random.default_rng(0).integers(0, 256, (100, 100), dtype=np.uint8)

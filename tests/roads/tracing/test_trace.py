@@ -46,17 +46,6 @@ def test_a_probability_on_the_threshold_is_road(value, edges):
 
 
 @pytest.mark.parametrize(
-    ("of_raster", "given", "edges"),
-    [(0.4, "auto", 4), (0.41, "auto", 0), (0.9, 0.4, 4), (0.1, 0.41, 0)],
-)
-def test_the_threshold_is_that_of_the_raster_unless_one_is_given(of_raster, given, edges):
-    road = np.minimum(cross(), 102).astype(np.uint8)
-    grid = Grid(UTM, Affine(0.5, 0, ORIGIN[0], 0, -0.5, ORIGIN[1]), *road.shape)
-    pixels = Probability(grid, road, threshold=of_raster)
-    assert len(find_graph(pixels, TraceOptions(threshold=given)).lines) == edges
-
-
-@pytest.mark.parametrize(
     ("value", "gap_px", "options", "inferred"),
     [
         (255, 44, {}, 1),
