@@ -5,7 +5,7 @@ import pytest
 import shapely
 
 from roadseg.roads.audit.audit import audit_ways
-from roadseg.roads.audit.stretches import CONFIRMED, NOT_SEEN, SHIFTED
+from roadseg.roads.audit.stretches import CONFIRMED, NOT_SEEN
 from roadseg.roads.audit.ways import read_ways
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.options import AuditOptions
@@ -35,8 +35,3 @@ def test_the_shift_of_a_map_is_measured_to_half_a_metre(real_data, vector):
     found, shares = audit(real_data, vector)
     assert np.add(found.shift_m, vector) == pytest.approx([0, 0], abs=0.5)
     assert shares[NOT_SEEN] < 0.01
-
-
-def test_ways_beside_their_roads_are_shifted(real_data):
-    _, shares = audit(real_data, (5.5, 5.5))
-    assert shares[SHIFTED] > 0.9

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import geopandas as gpd
 import numpy as np
-import osmnx
 import pyogrio
 import pytest
 import shapely
@@ -23,7 +22,7 @@ from roadseg.roads.graph.travel import add_travel
 
 UTM = CRS.from_epsg(32631)
 GRID = Grid(UTM, Affine(0.5, 0, 430_000, 0, -0.5, 4_581_000), 2000, 2000)
-FORMATS = ["gpkg", "geojson", "graphml", "parquet", "osm", "csv"]
+FORMATS = ["gpkg", "geojson", "graphml", "parquet", "osm", "csv", "pbf", "fgb"]
 
 
 @pytest.fixture
@@ -84,15 +83,6 @@ def test_a_geopackage_has_nodes_and_edges_with_the_columns_of_osmnx(tmp_path, tr
     assert list(nodes.columns) == ["osmid", "x", "y", "street_count", "geometry"]
     assert {"osmid", "u", "v", "key", "length", "travel_time", "width"} < set(edges.columns)
     assert edges["length"].tolist() == traced.length_m.tolist()
-
-
-def test_osmnx_makes_a_network_of_the_layers_of_a_geopackage(tmp_path, traced):
-    write_gpkg(tmp_path / "a.gpkg", traced)
-    nodes, edges = (
-        pyogrio.read_dataframe(tmp_path / "a.gpkg", layer=n) for n in ("nodes", "edges")
-    )
-    network = osmnx.graph_from_gdfs(nodes.set_index("osmid"), edges.set_index(["u", "v", "key"]))
-    assert (len(network), network.number_of_edges()) == (5, 6)
 
 
 def test_a_geopackage_lists_both_layers_and_their_styles(tmp_path, traced):
@@ -160,7 +150,7 @@ def test_a_submission_of_a_graph_that_is_not_of_one_image_is_refused(tmp_path, g
         write_graphs(tmp_path, "a", graph, formats=["csv"])
 
 
-@pytest.mark.parametrize("suffix", [*FORMATS, "pbf", "fgb", "shp"])
+@pytest.mark.parametrize("suffix", [*FORMATS, "shp"])
 def test_a_full_disk_leaves_the_old_file(tmp_path, traced, suffix, largest_file):
     path = tmp_path / f"a.{suffix}"
     path.write_text("old")

@@ -52,22 +52,6 @@ def one_line(vertices):
     return RoadGraph(UTM, xy[[0, -1]], np.array([[0, 1]]), np.array([shapely.LineString(xy)]))
 
 
-# What OpenStreetMap's API 0.6 and JOSM say of a file; the schema itself is not at hand offline.
-def test_osmium_reads_the_same_nodes_ways_and_tags(tmp_path, written, graph):
-    osmium = pytest.importorskip("osmium")
-    root = written(graph, source=["scene & 1"] * 6)
-    nodes, ways = [], []
-    for entity in osmium.FileProcessor(str(tmp_path / "a.osm")):
-        if entity.is_node():
-            nodes.append((entity.id, entity.location.lon, entity.location.lat))
-        else:
-            ways.append((dict(entity.tags), [node.ref for node in entity.nodes]))
-    assert ways == [(tags(way), ref) for way, ref in zip(root.iter("way"), refs(root), strict=True)]
-    assert nodes == [
-        (int(n.get("id")), float(n.get("lon")), float(n.get("lat"))) for n in root.iter("node")
-    ]
-
-
 def test_roads_meet_in_one_node_and_have_their_other_vertices_to_themselves(written, graph):
     root = written(graph)
     ways = refs(root)

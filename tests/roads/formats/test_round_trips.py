@@ -117,19 +117,6 @@ def test_formats_in_degrees_refuse_a_graph_without_georeference(tmp_path, local,
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_graph_without_roads_is_written(tmp_path, graph, name):
-    nothing = replace(
-        graph,
-        nodes=np.zeros((0, 2)),
-        ends=np.zeros((0, 2), dtype=np.int64),
-        lines=np.array([], dtype=object),
-        attributes={key: column[:0] for key, column in graph.attributes.items()},
-    )
-    write_graphs(tmp_path, "a", nothing, formats=[name])
-    assert (tmp_path / f"a.{name}").exists()
-
-
 @pytest.mark.parametrize("name", ["parquet", "pbf"])
 def test_a_format_without_its_package_is_refused_in_one_line(monkeypatch, name):
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)

@@ -1,8 +1,4 @@
-import gzip
-from collections import Counter
-
 import numpy as np
-import pyogrio.raw
 import pytest
 
 from roadseg.roads.labels.schemes import choose_scheme, read_attributes, stated_travel, wanted_keys
@@ -178,17 +174,6 @@ def test_a_missing_speed_is_the_default(value):
     assert (found.mph[0], found.source[0]) == (33, "default")
 
 
-def test_a_file_without_the_speed_attribute_is_refused_with_its_keys():
-    with pytest.raises(
-        ValueError, match="no attribute 'v' to take speeds from; its attributes: a, b"
-    ):
-        read("attribute", columns={"a": [1], "b": [2]}, speed_key="v")
-    with pytest.raises(
-        ValueError, match="no attribute 'v' to take speeds from; its attributes: a, b"
-    ):
-        wanted_keys(["a", "b"], LabelOptions(scheme="attribute", speed_key="v"))
-
-
 def test_a_file_without_features_needs_no_speed_attribute():
     scheme = LabelOptions(scheme="attribute", speed_key="v")
     assert wanted_keys([], scheme) == []
@@ -300,33 +285,3 @@ def test_only_keys_that_are_read_are_wanted():
         "width",
         "tunnel",
     ]
-
-
-def from_file(path, **options):
-    """Read the attributes of a file as io does: only the wanted columns."""
-    scheme = LabelOptions(**options)
-    keys = pyogrio.read_info(path)["fields"].tolist()
-    meta, _, wkb, values = pyogrio.raw.read(path, columns=wanted_keys(keys, scheme))
-    columns = dict(zip(meta["fields"], values, strict=True))
-    return columns, read_attributes(columns, len(wkb), scheme)
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("rule", ["constant", "attribute", "lanes"])
-def test_every_road_of_every_file_has_a_speed_and_a_width(real_data, rule):
-    patterns = ("spacenet/**/*.geojson", "osm/*.geojson", "san_diego/roads/*.geojson")
-    for path in (path for pattern in patterns for path in real_data.glob(pattern)):
-        _, found = from_file(path, width=rule)
-        assert (np.isfinite(found.mph) & (found.mph > 0)).all(), path
-        assert (np.isfinite(found.width_m) & (found.width_m >= 1)).all(), path
-
-
-@pytest.mark.real
-def test_all_ways_of_rhein_neckar_have_a_speed(real_data, tmp_path):
-    path = tmp_path / "rhein_neckar.geojson"
-    packed = real_data / "osm" / "rhein_neckar_highways.geojson.gz"
-    path.write_bytes(gzip.decompress(packed.read_bytes()))
-    _, found = from_file(path)
-    assert Counter(found.source.tolist()) == {"maxspeed": 24854, "highway": 12490}
-    assert Counter(found.left_out.tolist()) == {"": 37277, "tunnel": 67}
-    assert (np.isfinite(found.mph) & (found.mph > 0)).all()
