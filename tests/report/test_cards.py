@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from roadseg.errors import OutputError
 from roadseg.report.card_files import add_evaluation, card_text, read_weights, write_card
 from roadseg.report.cards import box_of, describe_network
 
@@ -268,9 +267,3 @@ def test_a_card_of_the_same_weights_or_a_copy_of_them_is_not_written_again(tmp_p
     os.utime(tmp_path / "model_card.json", (5, 5))
     write(tmp_path, at=at)
     assert (tmp_path / "model_card.json").stat().st_mtime == 5
-
-
-def test_a_card_that_cannot_be_written_is_an_error_that_names_it(tmp_path):
-    (tmp_path / "model_card.md").mkdir()
-    with pytest.raises(OutputError, match=r"model_card\.md: cannot be written"):
-        write(tmp_path)

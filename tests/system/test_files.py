@@ -92,18 +92,11 @@ def test_a_file_can_be_read_by_those_who_may_read_other_files(tmp_path, mode):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, DataError])
-def test_nothing_is_left_behind_when_the_block_raises(tmp_path, error):
+def test_an_earlier_file_stays_and_nothing_else_when_the_block_raises(tmp_path, error):
+    (tmp_path / "a.txt").write_text("old")
     with pytest.raises(error):
         spoil(tmp_path / "a.txt", error())
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_earlier_file_stays_when_the_block_raises(tmp_path):
-    (tmp_path / "a.txt").write_text("old")
-    with pytest.raises(ValueError, match="wrong"):
-        spoil(tmp_path / "a.txt", ValueError("wrong"))
-    assert (tmp_path / "a.txt").read_text() == "old"
-    assert len(list(tmp_path.iterdir())) == 1
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.txt": "old"}
 
 
 @pytest.fixture
@@ -223,15 +216,6 @@ def test_a_former_folder_stays_when_the_block_raises(tmp_path):
     with pytest.raises(KeyboardInterrupt), atomic_write_folder(tmp_path / "a"):
         raise KeyboardInterrupt
     assert [path.name for path in tmp_path.rglob("*")] == ["a", "old"]
-
-
-def test_a_file_in_place_of_the_folder_becomes_an_error_that_names_it(tmp_path):
-    (tmp_path / "folder").write_text("no folder")
-    with (
-        pytest.raises(RoadsegError, match=r"folder/a\.txt: cannot be written"),
-        atomic_write(tmp_path / "folder" / "a.txt"),
-    ):
-        pass
 
 
 def test_a_block_that_writes_nothing_is_an_error(tmp_path):

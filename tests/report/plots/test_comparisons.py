@@ -6,7 +6,6 @@ from affine import Affine
 from matplotlib.image import imread
 from matplotlib.text import Text
 
-from roadseg.errors import OutputError
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.report.plots import comparisons
 from roadseg.report.plots.comparisons import Ground, draw_comparison
@@ -103,9 +102,3 @@ def test_links_across_gaps_are_dashed(tmp_path):
     )
     solid, dashed = (colourful(panel).any(axis=0).mean() for panel in (solid, dashed))
     assert 0.3 * solid < dashed < 0.9 * solid
-
-
-def test_a_picture_that_cannot_be_written_is_an_error_that_names_it(tmp_path):
-    (tmp_path / "a").write_text("no folder")
-    with pytest.raises(OutputError, match=r"a/b\.png: cannot be written"):
-        compared(tmp_path / "a" / "b.png", graph(LOW), graph(LOW))

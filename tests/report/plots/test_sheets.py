@@ -142,12 +142,6 @@ def test_scenes_of_any_shape_are_drawn(tmp_path, shape, value):
     assert sheet(tmp_path, example).any()
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "quality").write_text("no folder")
-    with pytest.raises(OutputError, match=r"quality/sheet_01\.png: cannot be written"):
-        write_sheets(tmp_path / "quality", [EXAMPLE], bins=DEFAULT_BINS)
-
-
 def test_a_sheet_of_before_that_cannot_be_removed_is_named(tmp_path):
     (tmp_path / "sheet_09.png").mkdir()
     with pytest.raises(OutputError, match=r"sheet_09\.png: cannot be removed"):
