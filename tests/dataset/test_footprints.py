@@ -2,14 +2,13 @@ import time
 
 import numpy as np
 import pytest
-import rasterio
 import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 from pyproj import CRS
 
 from roadseg.dataset.footprints import areas_apart, corners_degrees, overlapping_pairs, unbroken
-from roadseg.raster.grid import DEGREES, Grid, transformer
+from roadseg.raster.grid import DEGREES, transformer
 
 ZONE = 32611
 BOXES = st.lists(st.tuples(*[st.integers(0, 300)] * 2, *[st.integers(1, 120)] * 2), max_size=25)
@@ -93,15 +92,3 @@ def test_areas_are_those_that_lie_far_apart(east_km, areas):
 def test_areas_are_numbered_by_their_first_footprint():
     corners = np.array([box(lon, 10.0, 0.01, 0.01) for lon in (30, -60, 30.05, 140, -60)])
     assert areas_apart(corners, gap_km=50).tolist() == [0, 1, 0, 2, 1]
-
-
-@pytest.mark.real
-@pytest.mark.parametrize(("name", "pairs"), [("tianjin", 3 * 61), ("san_diego", 0)])
-def test_images_of_one_place_overlap_and_adjoining_ones_do_not(real_data, name, pairs):
-    grids = []
-    for path in sorted((real_data / name / "images").glob("*.tif")):
-        with rasterio.open(path) as file:
-            crs = CRS.from_wkt(file.crs.to_wkt())
-            grids.append(Grid(crs, file.transform, file.height, file.width))
-    corners = [shapely.get_coordinates(grid.footprint_m)[:4] for grid in grids]
-    assert len(found(corners, [grid.metric_epsg for grid in grids])) == pairs

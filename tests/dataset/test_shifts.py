@@ -63,13 +63,6 @@ def test_metres_follow_the_size_of_pixels_each_way():
     assert (found.x_m, found.y_m) == pytest.approx((-2, -4.8), abs=0.5)
 
 
-def test_fine_pixels_are_thinned():
-    fine = np.kron(scene(), np.ones((1, 3, 3), np.uint8))
-    mask = np.kron(labels(right=4), np.ones((3, 3), np.uint8))
-    found = estimate(fine, mask, pixel_m=(1 / 3, 1 / 3))
-    assert (found.x_m, found.y_m) == pytest.approx((-4, 0), abs=0.5)
-
-
 def test_of_roads_that_run_level_only_the_shift_up_or_down_is_seen():
     found = estimate(scene(LEVEL), labels(LEVEL, right=5, down=4))
     assert (found.x_m, found.y_m) == pytest.approx((0, -4), abs=0.5)

@@ -2,11 +2,9 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 
 import pytest
 
@@ -67,34 +65,6 @@ def awkward(tmp_path_factory, write_city):
     assert json.loads(ended.stdout)["graphs"] == str(folder / "run" / "graphs")
     loaded = load_config(config, SMALL)
     return loaded, Workspace(loaded.run)
-
-
-@pytest.fixture
-def filled():
-    """Give a block in which the disk of a folder has so many bytes left."""
-
-    @contextmanager
-    def fill(folder, left):
-        free = shutil.disk_usage(folder).free
-        filler = folder / "filler"
-        with filler.open("wb") as file:
-            file.write(bytes(max(0, free - left)))
-        try:
-            yield
-        finally:
-            filler.unlink()
-
-    return fill
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """Mount a disk of 96 MB in memory; give its folder."""
-    folder = tmp_path / "small disk"
-    folder.mkdir()
-    mount("-t", "tmpfs", "-o", "size=96m", "tmpfs", folder)
-    yield folder
-    unmount(folder)
 
 
 @pytest.fixture

@@ -102,13 +102,6 @@ def test_a_file_too_large_for_the_disk_is_told_and_the_stage_goes_on_later(
     check(stage, config, Workspace(tmp_path / "run"), largest_file(ROOM))
 
 
-@pytest.mark.parametrize("stage", ["split", "predict", "graph"])  # whose libraries write
-def test_a_full_disk_is_told_and_the_stage_goes_on_later(awkward, small_disk, filled, stage):
-    config, found = awkward
-    shutil.copytree(found.root, small_disk / "run")
-    check(stage, config, Workspace(small_disk / "run"), filled(small_disk, ROOM))
-
-
 def test_a_read_only_run_folder_can_be_looked_at_and_no_more(awkward, tmp_path, read_only):
     config, found = awkward
     shutil.copytree(found.root, tmp_path / "run")

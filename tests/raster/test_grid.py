@@ -20,20 +20,12 @@ FOREIGN = 'LOCAL_CS["unnamed",UNIT["metre",1]]'
 NOWHERE = {"crs": None, "transform": Affine.identity()}
 POINTS = [GroundControlPoint(r, c, 660000 + c, 4000000 - r) for r, c in ((0, 0), (0, 40), (40, 0))]
 COEFFICIENTS = RPC(
-    height_off=0.0,
-    height_scale=1.0,
-    lat_off=36.0,
-    lat_scale=1.0,
-    line_den_coeff=[1.0] * 20,
-    line_num_coeff=[1.0] * 20,
-    line_off=20.0,
-    line_scale=20.0,
-    long_off=-115.0,
-    long_scale=1.0,
-    samp_den_coeff=[1.0] * 20,
-    samp_num_coeff=[1.0] * 20,
-    samp_off=20.0,
-    samp_scale=20.0,
+    **{
+        f"{of}_{what}": 20.0
+        for of in ("height", "lat", "line", "long", "samp")
+        for what in ("off", "scale")
+    },
+    **{f"{of}_{part}_coeff": [1.0] * 20 for of in ("line", "samp") for part in ("num", "den")},
 )
 ROTATED = Affine.translation(660000, 4000000) @ Affine.rotation(30) @ Affine.scale(0.5, -0.5)
 GRIDS = {

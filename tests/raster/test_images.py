@@ -380,22 +380,6 @@ def test_a_raster_missing_in_an_archive_is_refused(tmp_path):
         read_all(Path(f"/vsizip/{{{tmp_path}/a.zip}}/scene.tif"))
 
 
-@pytest.mark.real
-@pytest.mark.parametrize(
-    ("name", "bands", "dtype", "gsd_m"),
-    [
-        ("vegas/RGB-PanSharpen_AOI_2_Vegas_img0.tif", (1, 2, 3), "uint8", (0.2427, 0.2996)),
-        ("paris/RGB-PanSharpen_img1447.tif", (1, 2, 3), "uint8", (0.1977, 0.3003)),
-        ("vegas16/road_mask_input.tif", (1,), "uint16", (0.2430, 0.2996)),
-    ],
-)
-def test_chips_of_spacenet_are_what_they_are(real_data, name, bands, dtype, gsd_m):
-    facts = read_facts(real_data / "spacenet" / name)
-    assert (facts.bands, facts.dtype) == (bands, dtype)
-    assert facts.grid.pixel_size_m == pytest.approx(gsd_m, abs=1e-4)
-    assert read_sample(facts, pixels=65536).shape[1] > 60_000
-
-
 COLOURS = {0: (200, 100, 0), 1: (0, 20, 40), 2: (9, 9, 9)}
 NUMBERS = np.tile(np.uint8([[0, 1], [0, 1]]), (32, 32))
 

@@ -329,24 +329,6 @@ def test_a_vrt_of_a_server_reads_no_file_of_this_machine(server, scene, packed):
         pass
 
 
-@pytest.mark.real
-@pytest.mark.parametrize(
-    ("images", "labels", "files"),
-    [
-        ("nyc/images", "nyc/masks", 260),
-        ("tianjin/images", "tianjin/roads", 61),
-        ("tianjin/images", "tianjin/masks", 61),
-        ("san_diego/images", "san_diego/masks", 19),
-        ("spacenet/vegas", "spacenet/vegas", 1),
-        ("spacenet/paris", "spacenet/paris", 1),
-    ],
-)
-def test_real_labels_go_by_the_names_of_their_images(real_data, images, labels, files):
-    found = find_labels([str(real_data / labels)], find_images([str(real_data / images)]))
-    assert len(set(found.values())) == files
-    assert files == 1 or all(name.startswith(stem(path)) for name, path in found.items())
-
-
 @pytest.mark.parametrize(
     ("image", "label"),
     [

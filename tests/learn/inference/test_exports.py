@@ -28,13 +28,6 @@ class Bessel(nn.Module):
         return torch.special.bessel_j0(windows.float())
 
 
-class Fixed(nn.Module):
-    """Stands for a network that takes one window only."""
-
-    def forward(self, images):
-        return images.reshape(1, 2, 32, 32)[:, [0, 1, 0]]
-
-
 @pytest.fixture
 def checkpoint():
     return convolution()
@@ -131,9 +124,3 @@ def test_a_model_that_is_off_is_refused_and_leaves_nothing(
     with pytest.raises(RoadsegError, match=r"differ from those of PyTorch by (0\.0011|nan), "):
         export(checkpoint, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_network_for_one_window_is_refused_for_any_number(tmp_path):
-    with pytest.raises(RoadsegError, match="give a batch size"):
-        export(checkpoint_of(Fixed()), tmp_path / "out", batch_size=None)
-    assert export(checkpoint_of(Fixed()), tmp_path / "out", batch_size=1) < 1e-6
