@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 
@@ -81,3 +82,14 @@ def read_only():
     yield make
     for folder in mounted:
         unmount(folder)
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """Count what came of the edits; show it at the end (-s)."""
+    counted = Counter()
+    yield counted
+    print()  # noqa: T201 - what this fixture is for
+    for (kind, outcome), times in sorted(counted.items()):
+        print(f"{kind:13} {outcome:45} {times:6}")  # noqa: T201 - the same
+    print(f"{'all':13} {'edits':45} {counted.total():6}")  # noqa: T201 - the same

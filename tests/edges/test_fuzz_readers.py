@@ -6,15 +6,13 @@ so many for each reader, at random, and also refuses what takes more than a seco
 
 import copy
 import json
-import os
 import sqlite3
 import time
-from collections import Counter
 from contextlib import closing, suppress
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roadseg.config import Config, load_config
@@ -22,8 +20,8 @@ from roadseg.errors import RoadsegError
 from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.formats.graphml import read_graphml, write_graphml
 from roadseg.roads.labels.roads import read_roads
+from tests.edges.fuzzing import MANY, edits, fuzz
 
-MANY = int(os.environ.get("ROADSEG_FUZZ", "0"))
 LONGEST_TEXT = 20_000
 LONGEST_S = 1.0  # of one file, in CPU seconds
 GEOJSON = {
@@ -67,12 +65,6 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner),
 )
 
-fuzz = settings(
-    max_examples=MANY or 15,
-    derandomize=not MANY,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
 pytestmark = pytest.mark.filterwarnings("ignore")  # a warning is no traceback
 
 
@@ -89,33 +81,10 @@ def spoiled_bytes(draw, valid):
     return bytes(data)
 
 
-@st.composite
-def spoiled_json(draw, valid):
-    """Replace, remove or nest a few values of a document."""
-    root = [copy.deepcopy(valid)]
-    for _ in range(draw(st.integers(1, 3))):
-        places = list(_places(root))
-        inside, key = draw(st.sampled_from(places))
-        what = draw(st.sampled_from(["replace", "remove", "nest", "move"]))
-        if what == "replace":
-            inside[key] = draw(VALUES)
-        elif what == "remove" and inside is not root:
-            del inside[key]
-        elif what == "nest":
-            inside[key] = [inside[key]] * draw(st.integers(0, 3))
-        elif what == "move":
-            other, name = draw(st.sampled_from(places))
-            with suppress(LookupError):
-                inside[key] = copy.deepcopy(other[name])
-    return json.dumps(root[0]).encode()
-
-
-def _places(value):
-    keys = range(len(value)) if isinstance(value, list) else list(value)
-    for key in keys:
-        yield value, key
-        if isinstance(value[key], list | dict):
-            yield from _places(value[key])
+def spoiled_json(valid):
+    """Replace, remove or nest a value of a document, or two."""
+    dice = st.randoms(use_true_random=True)
+    return dice.map(lambda dice: json.dumps(edits(dice, valid)).encode())
 
 
 @st.composite
@@ -163,16 +132,6 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("fuzz")
 
 
-@pytest.fixture(scope="module")
-def outcomes():
-    """Count what came of the files; show it at the end (-s)."""
-    counted = Counter()
-    yield counted
-    print()  # noqa: T201 - what this fixture is for
-    for (reader, outcome), times in sorted(counted.items()):
-        print(f"{reader:13} {outcome:25} {times:6}")  # noqa: T201 - the same
-
-
 @pytest.fixture
 def survive(request, folder, outcomes):
     """Give a function that reads a file, and allows what a user can act on."""
@@ -202,7 +161,7 @@ def survive(request, folder, outcomes):
         print(f"\n{request.node.name}: slowest {slowest:.3f} s")  # noqa: T201 - the same
 
 
-@fuzz
+@fuzz(15)
 @given(data=st.one_of(spoiled_json(GEOJSON), spoiled_bytes(json.dumps(GEOJSON).encode())))
 def test_any_geojson(survive, folder, data):
     survive(read_roads, folder / "roads.geojson", data)
@@ -211,13 +170,13 @@ def test_any_geojson(survive, folder, data):
 CONFIG = json.loads(Config().model_dump_json())
 
 
-@fuzz
+@fuzz(15)
 @given(data=st.one_of(spoiled_json(CONFIG), spoiled_bytes(json.dumps(CONFIG, indent=1).encode())))
 def test_any_config(survive, folder, data):
     survive(load_config, folder / "roadseg.json", data)
 
 
-@fuzz
+@fuzz(15)
 @given(
     key=st.sampled_from(["train.epochs", "run", "imagery.images", "a", "train", ""]), data=st.data()
 )
@@ -230,7 +189,7 @@ def test_any_assignment(survive, folder, key, data):
     survive(assign, folder / "roadseg.json", b"{}")
 
 
-@fuzz
+@fuzz(15)
 @given(data=st.data())
 def test_any_graphml(survive, folder, graph, data):
     valid = folder / "valid.graphml"
@@ -241,7 +200,7 @@ def test_any_graphml(survive, folder, graph, data):
     survive(read_graphml, folder / "spoiled.graphml", spoiled)
 
 
-@fuzz
+@fuzz(15)
 @given(data=st.data())
 def test_any_geopackage(survive, folder, graph, data):
     valid, path = folder / "valid.gpkg", folder / "spoiled.gpkg"

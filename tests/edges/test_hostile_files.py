@@ -10,15 +10,13 @@ edits of each kind (scripts/fuzz); -s shows what came of them.
 import copy
 import functools
 import json
-import os
 import shutil
 import struct
-from collections import Counter
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
@@ -39,14 +37,9 @@ from roadseg.learn.network.checkpoints import load_checkpoint
 from roadseg.learn.network.models import model_to_fill
 from roadseg.raster.scaling import read_scaling
 from roadseg.system.workspace import Workspace
+from tests.edges.fuzzing import edits, fuzz
 
-MANY = int(os.environ.get("ROADSEG_FUZZ", "0"))
 QUICK = ["split.folds=2", "train.epochs=1", "train.windows_per_chip=1", "train.batch_size=1"]
-HOSTILE = [None, True, False, 0, -1, 1, 2, 0.5, 2**70, 1e9, -1e9, 1e-300, 1e308, 10**400]
-HOSTILE += [float("inf"), float("-inf"), float("nan"), "", "x", "1", "NaN", "Infinity", "a\nb"]
-HOSTILE += ["../../x", "/etc/passwd", "UNET", "unet", "resnet18", "eager", "uint8", "\0", "km/h"]
-HOSTILE += ["tu-hf-hub:evil/model", "tu-local-dir:/etc", "tu-resnet18./etc", "9" * 400]
-HOSTILE += [[], {}, [[]], [1, 1, 1], [0], [1, 2], [2, 1], ["x"], {"a": 1}, {"passed": 1}]
 FREE = {  # what a training may write as well, by where it stands, and no more than that
     "nodata": lambda value: value is None or -1e308 <= value <= 1e308,
     "resample_m": lambda value: value is None or 1e-3 <= value <= 1e5,
@@ -56,49 +49,6 @@ FREE = {  # what a training may write as well, by where it stands, and no more t
     "bin_edges": lambda value: 0 < value < 60,
     "bin_unit": lambda value: value == "km/h",
 }
-
-
-def fuzz(examples):
-    """Try so many examples, or as many as ROADSEG_FUZZ says."""
-    return settings(
-        max_examples=MANY or examples,
-        derandomize=not MANY,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
-
-def places_in(value):
-    """Give the keys of a document at every depth, each with what it is a key of."""
-    for key in range(len(value)) if isinstance(value, list) else list(value):
-        yield value, key
-        if isinstance(value[key], list | dict):
-            yield from places_in(value[key])
-
-
-def edits(dice, valid, only=()):
-    """Return a document in which one value, or two, are dropped, doubled, nested or replaced."""
-    edited = copy.deepcopy(valid)
-    for _ in range(dice.choice([1, 1, 1, 2])):
-        first = dice.choice(sorted(edited.keys() & set(only or edited)))  # all alike
-        below = edited.get(first)
-        inside = list(places_in(below)) if isinstance(below, list | dict) else []
-        where, key = dice.choice([(edited, first)] * 2 + inside)
-        what = dice.choice(["replace", "replace", "replace", "drop", "nest", "add"])
-        value = copy.deepcopy(dice.choice(HOSTILE))
-        if what == "replace":
-            where[key] = value
-        elif what == "drop":
-            del where[key]
-        elif what == "nest":
-            where[key] = [where[key]]
-        elif what == "add" and isinstance(where, dict):
-            where["unheard of"] = value
-        elif what == "add":
-            where.append(value)
-        if not edited.keys() & set(only or edited):
-            break
-    return edited
 
 
 @pytest.fixture(scope="module")
@@ -126,17 +76,6 @@ def _built_once():
         patch.setattr(checkpoints, "model_to_fill", lambda spec: copy.deepcopy(built(spec)))
         patch.setattr(engines, "check_batch", lambda *_, **__: None)
         yield
-
-
-@pytest.fixture(scope="module")
-def outcomes():
-    """Count what came of the edits; show it at the end (-s)."""
-    counted = Counter()
-    yield counted
-    print()  # noqa: T201 - what this fixture is for
-    for (kind, outcome), times in sorted(counted.items()):
-        print(f"{kind:13} {outcome:45} {times:6}")  # noqa: T201 - the same
-    print(f"{'all':13} {'edits':45} {counted.total():6}")  # noqa: T201 - the same
 
 
 @pytest.fixture
