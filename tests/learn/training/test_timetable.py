@@ -30,21 +30,16 @@ def windows_of(options, weight=200):
 
 @pytest.mark.parametrize("minutes", [2, 5, 12, 60, 600])
 @pytest.mark.parametrize("held_out", [4, 160, 50_000])
-def test_the_time_is_used_up_and_not_exceeded(minutes, held_out):
+def test_the_time_is_used_up_and_not_exceeded_and_validation_takes_a_tenth_at_most(
+    minutes, held_out
+):
     options, pace = fit(minutes, held_out=held_out)
     checks_s = (options.validation_windows or held_out) * pace.held_out_s
     taken_s = options.epochs * (windows_of(options) * pace.window_s + checks_s)
     assert 0.8 * minutes * 60 < taken_s < minutes * 60
-    assert windows_of(options) % 8 == 0
-
-
-@pytest.mark.parametrize("minutes", [2, 12, 600])
-@pytest.mark.parametrize("held_out", [4, 160, 50_000])
-def test_validation_takes_at_most_a_tenth(minutes, held_out):
-    options, pace = fit(minutes, held_out=held_out)
-    checked = options.validation_windows or held_out
-    assert options.epochs * checked * pace.held_out_s <= 0.1 * minutes * 60
+    assert options.epochs * checks_s <= 0.1 * minutes * 60
     assert 4 <= options.epochs <= 10
+    assert windows_of(options) % 8 == 0
 
 
 def test_only_what_does_not_fit_is_left_out_of_the_validation():

