@@ -88,6 +88,10 @@ class Handler(BaseHTTPRequestHandler):
             return
         self.answer()
 
+    def do_HEAD(self):
+        """Answer the same without a body."""
+        self.do_GET()
+
     def answer(self):
         """Answer as asked."""
         world, parts = self.server.world, urlsplit(self.path)
@@ -128,7 +132,8 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in (headers or {}).items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
         if size is not None:
             self.close_connection = True
 

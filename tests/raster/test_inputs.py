@@ -1,6 +1,3 @@
-import os
-import subprocess
-import sys
 import time
 import zipfile
 from pathlib import Path
@@ -12,8 +9,6 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.raster.images import open_raster, read_facts
 from roadseg.raster.inputs import find_images, find_labels, match_names, source_path, stem
 from roadseg.roads.labels.roads import read_roads
-
-SERVER = Path(__file__).parents[1] / "data" / "serve_ranges.py"
 
 
 @pytest.fixture
@@ -298,30 +293,25 @@ def requires_reading(image, labels):
 
 
 @pytest.fixture
-def server(scene, monkeypatch):
-    """Serve the folder of the scene; give the address."""
+def serve(world, monkeypatch):
+    """Give a function that serves a file, and returns its address."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with zipfile.ZipFile(scene / "x.zip", "w") as archive:
-        archive.write(scene / "images" / "place_1.tif", "place_1.tif")
-    command = [sys.executable, SERVER, scene]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
-        yield process.stdout.readline().strip()
-        process.terminate()
+    return lambda path: world.put(f"/{path.name}", path.read_bytes(), "")
 
 
 @pytest.mark.parametrize("query", ["", "?key=1/2&x=a%20b"])
-def test_images_and_labels_are_read_from_the_network(server, query):
-    requires_reading(
-        f"{server}/images/place_1.tif{query}", f"{server}/roads/place_1.geojson{query}"
-    )
+def test_images_and_labels_are_read_from_the_network(scene, serve, query):
+    image, labels = scene / "images" / "place_1.tif", scene / "roads" / "place_1.geojson"
+    requires_reading(serve(image) + query, serve(labels) + query)
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_vrt_of_a_server_reads_no_file_of_this_machine(server, scene, packed):
+def test_a_vrt_of_a_server_reads_no_file_of_this_machine(serve, scene, packed):
     rasterio.shutil.copy(scene / "images" / "place_1.tif", scene / "a.vrt", driver="VRT")
     with zipfile.ZipFile(scene / "a.zip", "w") as archive:
         archive.write(scene / "a.vrt", "a.vrt")
-    name = f"/vsizip//vsicurl/{server}/a.zip/a.vrt" if packed else f"{server}/a.vrt"
+    name = serve(scene / ("a.zip" if packed else "a.vrt"))
+    name = f"/vsizip//vsicurl/{name}/a.vrt" if packed else name
     with (
         pytest.raises(DataError, match="is read in no other format, as others may name any file"),
         open_raster(source_path(name)),
