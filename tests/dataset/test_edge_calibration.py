@@ -4,7 +4,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import shapely
-from pyproj import CRS
 
 from roadseg.dataset.chips import NO_ZONE
 from roadseg.dataset.edge_calibration import (
@@ -19,21 +18,15 @@ from roadseg.dataset.edge_calibration import (
     write_calibration,
 )
 from roadseg.errors import DataError
-from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.logistic import EDGE_TERMS, LENGTH, MEAN
 from tests.drawing import chip_at
-
-UTM = CRS.from_epsg(32611)
-
-
-def graph_of(*roads):
-    return graph_from_lines(np.array([shapely.LineString(r) for r in roads], dtype=object), UTM)
+from tests.drawing import drawn as drawn_roads
 
 
 def measure(road, labels, area):
     """Measure one road against labels in an area."""
     terms = {LENGTH: np.array([7.0])}
-    (found,) = measure_chips(graph_of(road), terms, graph_of(*labels), [area])
+    (found,) = measure_chips(drawn_roads(road), terms, drawn_roads(*labels), [area])
     return found
 
 
@@ -190,9 +183,9 @@ def test_a_chip_without_roads_has_no_edges():
 
 
 def test_each_chip_of_a_scene_has_its_own_edges():
-    roads = graph_of([(0, 0), (100, 0)], [(200, 0), (260, 0)])
+    roads = drawn_roads([(0, 0), (100, 0)], [(200, 0), (260, 0)])
     terms = {LENGTH: np.array([7.0, 8.0])}
     areas = [shapely.box(150, -9, 300, 9), shapely.box(0, -9, 150, 9)]
-    east, west = measure_chips(roads, terms, graph_of([(200, 0), (260, 0)]), areas)
+    east, west = measure_chips(roads, terms, drawn_roads([(200, 0), (260, 0)]), areas)
     assert (east.length_m, east.terms[LENGTH], east.share) == ([60], [8], [1])
     assert (west.length_m, west.terms[LENGTH], west.share) == ([100], [7], [0])

@@ -7,18 +7,19 @@ import numpy as np
 import pytest
 import rasterio
 from affine import Affine
-from pyproj import CRS
 from rasterio.errors import NotGeoreferencedWarning
 from scipy import ndimage
 
 from roadseg.dataset.scenes import SceneTask, prepare_scene
 from roadseg.dataset.shifts import SURE, Shift, find_shifts, shrunk
 from roadseg.errors import DataError
+from roadseg.raster.grid import Grid
 from roadseg.raster.options import ImageryOptions
+from roadseg.raster.tiff import new_profile, open_new
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.options import LabelOptions
-from tests.drawing import LAS_VEGAS, write_lines
+from tests.drawing import LAS_VEGAS, UTM, write_lines
 
 SIDE = 240
 WEST, NORTH = LAS_VEGAS
@@ -40,11 +41,9 @@ def draw_image(path, *, seed=3, north_up=True):
 
 
 def write(path, pixels, transform):
-    count, height, width = pixels.shape
-    profile = {"height": height, "width": width, "count": count, "dtype": pixels.dtype}
-    with rasterio.open(
-        path, "w", driver="GTiff", crs=CRS.from_epsg(32611).to_wkt(), transform=transform, **profile
-    ) as raster:
+    count, *sides = pixels.shape
+    grid = Grid(UTM, transform, *sides)
+    with open_new(path, new_profile(grid, count=count, dtype=pixels.dtype.name)) as raster:
         raster.write(pixels)
 
 

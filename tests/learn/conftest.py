@@ -7,16 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import rasterio
 import torch
 from affine import Affine
+from pyproj import CRS
 from torch import nn
 
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.network.models import Normalise
 from roadseg.learn.training.samples import Chip
+from roadseg.raster.grid import Grid
 from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling
+from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 
 WORKER = f"""
@@ -77,17 +79,10 @@ def cpu():
 
 
 def write_raster(path, array, nodata=None):
-    profile = {
-        "driver": "GTiff",
-        "count": array.shape[0],
-        "height": array.shape[1],
-        "width": array.shape[2],
-        "dtype": array.dtype.name,
-        "crs": "EPSG:32611",
-        "transform": Affine(0.5, 0, 600000, 0, -0.5, 4000000),
-        "nodata": nodata,
-    }
-    with rasterio.open(path, "w", **profile) as target:
+    count, *sides = array.shape
+    grid = Grid(CRS.from_epsg(32611), Affine(0.5, 0, 600000, 0, -0.5, 4000000), *sides)
+    profile = new_profile(grid, count=count, dtype=array.dtype.name, nodata=nodata)
+    with open_new(path, profile) as target:
         target.write(array)
 
 

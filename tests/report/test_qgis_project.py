@@ -10,7 +10,6 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-import rasterio
 from affine import Affine
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
@@ -47,28 +46,21 @@ ROADS = drawn([(480000, 3649990), (480050, 3649990)], speed_kph=np.array([40.0])
 
 
 @pytest.fixture
-def image(tmp_path):
+def image(write_raster):
     """Write an image of 16 bits beside the run folder; return what it is."""
-    path = tmp_path / "images" / "a & b.tif"
-    path.parent.mkdir()
-    size = {"count": 3, "height": 40, "width": 60, "dtype": "uint16"}
-    with rasterio.open(path, "w", crs=UTM, transform=GRID.transform, **size) as target:
-        target.write(np.ones((3, 40, 60), dtype=np.uint16))
-    return read_facts(path)
+    pixels = np.ones((3, 40, 60), dtype=np.uint16)
+    return read_facts(write_raster(pixels, name="images/a & b.tif", transform=GRID.transform))
 
 
 @pytest.fixture
-def project(tmp_path, image):
+def project(tmp_path, image, write_raster):
     """Give a function that writes the project of one scene, and returns its XML."""
     workspace = Workspace(tmp_path / "run")
     mask = workspace.mask("a & b")
     mask.parent.mkdir(parents=True)
     write_mask(mask, [], GRID, bins=DEFAULT_BINS)
-    raster = workspace.probability("a & b")
-    raster.parent.mkdir()
-    size = {"count": 8, "height": 40, "width": 60, "dtype": "uint8"}
-    with rasterio.open(raster, "w", crs=UTM, transform=GRID.transform, **size) as target:
-        target.write(np.zeros((8, 40, 60), dtype=np.uint8))
+    pixels = np.zeros((8, 40, 60), dtype=np.uint8)
+    raster = write_raster(pixels, name="run/probabilities/a & b.tif", transform=GRID.transform)
 
     def write(**changes):
         scene = ReportScene("a & b", GRID, image, open_probability(raster), ROADS, None)

@@ -3,16 +3,10 @@
 import numpy as np
 import pytest
 import shapely
-from pyproj import CRS
 
 from roadseg.review.order import carried_share, worth_of_looks
-from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
-
-UTM = CRS.from_epsg(32611)
-
-
-def graph_of(*lines):
-    return graph_from_lines(np.array([shapely.LineString(xy) for xy in lines], dtype=object), UTM)
+from roadseg.roads.graph.road_graph import RoadGraph
+from tests.drawing import UTM, drawn
 
 
 @pytest.fixture
@@ -20,16 +14,16 @@ def two_squares():
     """Draw two squares of 100 m, which a road of 100 m joins: rows 0 to 3, 4, and 5 to 8."""
     square = [(0, 0), (100, 0), (100, 100), (0, 100), (0, 0)]
     sides = [np.array(square[at : at + 2]) for at in range(4)]
-    return graph_of(*sides, [(100, 0), (200, 0)], *(np.add(side, (200, 0)) for side in sides))
+    return drawn(*sides, [(100, 0), (200, 0)], *(np.add(side, (200, 0)) for side in sides))
 
 
 def test_of_two_that_are_as_doubtful_the_longer_comes_first():
-    graph = graph_of([(0, 0), (50, 0)], [(0, 90), (60, 90)])
+    graph = drawn([(0, 0), (50, 0)], [(0, 90), (60, 90)])
     assert np.argmax(worth_of_looks(graph, np.array([0.5, 0.5]))) == 1
 
 
 def test_of_two_that_are_as_long_the_more_doubtful_comes_first():
-    graph = graph_of([(0, 0), (50, 0)], [(0, 90), (50, 90)])
+    graph = drawn([(0, 0), (50, 0)], [(0, 90), (50, 90)])
     assert np.argmax(worth_of_looks(graph, np.array([0.8, 0.6]))) == 1
 
 
@@ -44,13 +38,13 @@ def test_half_of_the_roads_are_reached_through_a_road_between_two_halves(two_squ
 
 
 def test_little_is_reached_through_a_dead_end():
-    graph = graph_of([(0, 0), (500, 0)], [(500, 0), (1000, 0)], [(500, 0), (500, 50)])
+    graph = drawn([(0, 0), (500, 0)], [(500, 0), (1000, 0)], [(500, 0), (500, 50)])
     shares = carried_share(graph)
     assert shares[2] < 0.05 < min(shares[:2])
 
 
 def test_of_parallel_roads_the_shorter_carries():
-    graph = graph_of(
+    graph = drawn(
         *([(0, 0), (100, 0)], [(0, 0), (50, 60), (100, 0)], [(100, 0), (300, 0)]),
         [(-200, 0), (0, 0)],
     )
@@ -59,12 +53,12 @@ def test_of_parallel_roads_the_shorter_carries():
 
 
 def test_a_sure_road_is_worth_nothing():
-    graph = graph_of([(0, 0), (50, 0)])
+    graph = drawn([(0, 0), (50, 0)])
     assert worth_of_looks(graph, np.array([1.0])).tolist() == [0]
 
 
 def test_an_unknown_probability_is_even_odds():
-    graph = graph_of([(0, 0), (50, 0)])
+    graph = drawn([(0, 0), (50, 0)])
     unknown, even = (worth_of_looks(graph, np.array([each])) for each in (np.nan, 0.5))
     assert unknown == even
 
