@@ -1,13 +1,14 @@
 """Weights from files of torchvision, timm and roadseg, and from other runs."""
 
 import hashlib
+import json
 
 import pytest
 import segmentation_models_pytorch as smp
 import timm
 import torch
 import torchvision
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from roadseg.errors import CheckpointError, ConfigError, RoadsegError
 from roadseg.learn.network import installed_weights, models
@@ -288,6 +289,16 @@ def test_with_other_bins_only_any_road_is_known(run, bins):
 def test_a_run_of_another_shape_is_refused(run, changes, words):
     with pytest.raises(ConfigError, match=words):
         begin(run[0], **changes)
+
+
+def test_weights_that_do_not_fit_their_facts_are_refused(run, tmp_path):
+    tensors = load_file(run[0] / "best.safetensors")
+    tensors.popitem()
+    facts = json.loads((run[0] / "best.json").read_text())
+    save_file(tensors, tmp_path / "best.safetensors", metadata={"roadseg": json.dumps(facts)})
+    with pytest.raises(CheckpointError, match="do not match its metadata") as error:
+        begin(tmp_path)
+    assert "\n" not in str(error.value)
 
 
 def test_first_weights_are_told_by_their_name_or_by_what_their_file_holds(tmp_path):
