@@ -41,11 +41,6 @@ class CoarseMask:
         is_road = self.bits[row, col >> 3] << (col & 7).astype(np.uint8) & _FIRST_BIT != 0
         return np.where((rows == row) & (cols == col), is_road, outside)
 
-    def contains_points(self, places: Floats) -> Bools:
-        """Return which places, x and y in metres, are road; outside the scene all are."""
-        row, col = np.floor(self.grid.from_metric(places)).astype(np.int64).T
-        return self.is_road(row, col, outside=True)
-
     def contains_discs(self, places: Floats, radius_m: Floats) -> Bools:
         """Return which discs consist of road only, as far as they lie in the scene."""
         centres = self.grid.from_metric(places)

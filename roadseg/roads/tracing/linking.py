@@ -40,12 +40,10 @@ from roadseg.roads.tracing.link_paths import ReadRoad, TracedLinks, places_along
 INFERRED, CONFIDENCE = "inferred", "confidence"
 
 _WIDE_SHARES = 1.5, 1.0  # `SHARES` with a model, which rejects wrong links itself.
-_TARGETS, _TARGETS_WITH_MODEL = 2, 5  # Cheapest candidates of a dead end whose paths are traced.
+_TARGETS = 2  # Cheapest candidates of a dead end whose paths are traced.
 _FACING_COST = 0.5  # Factor of the cost of a link between two dead ends.
 _DETOUR = 1.5  # Longest road, in lengths of the link, that makes the link unnecessary (rule 3).
-_ALONGSIDE = np.cos(np.radians(30))  # Roads within this angle run alongside each other (rule 5).
-_LANE_CHANGE = np.cos(np.radians(12))  # Largest turn of a link between such roads.
-_NEARBY_M = 5.0  # Metres from a landing to other dead ends whose turn counts as well (rule 6).
+_NEARBY_M = 5.0  # Metres from a landing to other dead ends whose turn counts as well (rule 5).
 _ENDS_AT_ONCE = 2_000  # Dead ends whose landings are in memory together.
 _BOTH = 2  # Ends of an edge.
 _LEAVING_M = 5.0  # Metres of a path that give its heading at either end.
@@ -60,7 +58,6 @@ class _Gaps:
         graph: roads in metres.
         ends: their dead ends, as rows of this graph.
         max_gap_m: greatest distance between the ends of a link.
-        least_cos: cosine of the greatest angle between a link and the heading of a dead end.
         grid: grid of the raster; None for straight links.
         read_road: reads a window of the raster.
         model: predicts the probability of links; None for costs of length and heading alone. It
@@ -71,7 +68,6 @@ class _Gaps:
     graph: RoadGraph
     ends: DeadEnds
     max_gap_m: float
-    least_cos: float
     grid: Grid | None
     read_road: ReadRoad | None
     model: LogisticModel | None
@@ -91,8 +87,7 @@ class _Gaps:
         """Keep the few cheapest links of each dead end, whose paths are then traced."""
         order = np.lexsort([links.cost, links.end])
         end = links.end[order]
-        count = _TARGETS if self.model is None else _TARGETS_WITH_MODEL
-        return links.take(order[np.arange(len(end)) - np.searchsorted(end, end) < count])
+        return links.take(order[np.arange(len(end)) - np.searchsorted(end, end) < _TARGETS])
 
 
 @dataclass(frozen=True)
@@ -127,7 +122,6 @@ def link_gaps(
     graph: RoadGraph,
     *,
     max_gap_m: float,
-    max_turn_deg: float = 90.0,
     min_probability: float = 0.0,
     grid: Grid | None = None,
     read_road: ReadRoad | None = None,
@@ -139,32 +133,29 @@ def link_gaps(
     Rules of a link:
 
     1. Its ends are at most `max_gap_m` apart.
-    2. It turns by at most `max_turn_deg` from the heading of each dead end that it joins.
+    2. It turns by less than 90 degrees from the heading of each dead end that it joins. At the
+       side of a road any angle is possible.
     3. No road of up to 1.5 times its length joins its ends already.
     4. To the side of a road it is at most 0.75 times as long as the edge that it continues, as the
        heading of a short edge is uncertain; 0.4 times if that edge has two dead ends, such as a
        piece between two gaps. With a model these are 1.5 and 1 times. A turn of 60 degrees counts
        as twice the length.
-    5. To a road that runs alongside, within 30 degrees, it turns by at most 12 degrees, as where
-       roads merge.
-    6. If it lands within 5 m of another dead end, rule 2 holds there as well.
-    7. To the side of a road it meets no other road on its way. Between dead ends it may cross
+    5. If it lands within 5 m of another dead end, rule 2 holds there as well.
+    6. To the side of a road it meets no other road on its way. Between dead ends it may cross
        roads, and is joined with them.
-    8. With a raster it follows the least-cost path (`trace_links`), for which rules 2 and 7 hold
+    7. With a raster it follows the least-cost path (`trace_links`), for which rules 2 and 6 hold
        as well. Without a raster it is straight. With a model its probability is at least
        `min_probability`.
-    9. A dead end is linked once: the most probable links first or, without a model, the cheapest,
+    8. A dead end is linked once: the most probable links first or, without a model, the cheapest,
        where a second dead end halves the cost. Links between dead ends come first, unless the side
        of a road is better for either of them; then links to the side of a road or of a link.
-    10. A lone piece of road shorter than `max_gap_m` is linked at both ends or not at all, and at
-        one of them to another dead end: it is a remainder between two gaps, or no road.
+    9. A lone piece of road shorter than `max_gap_m` is linked at both ends or not at all, and at
+       one of them to another dead end: it is a remainder between two gaps, or no road.
 
     Args:
         graph: roads in metres, without attributes, crossing each other at nodes only.
         max_gap_m: greatest distance between both ends of a link, which are ends of centrelines.
             0 links nothing.
-        max_turn_deg: greatest angle between a link and the heading of its dead end; at the side of
-            a road any angle is possible.
         min_probability: least probability of a link, 0 to 1; only with a model.
         grid: grid of the raster, with the CRS of the graph as its metric CRS; `read_road` needs it.
         read_road: reads a window of the raster: probability of any road, 255
@@ -189,9 +180,8 @@ def link_gaps(
         unknown = np.full(len(graph.lines), np.nan)
         attributes = {INFERRED: np.zeros(len(graph.lines), dtype=np.uint8), CONFIDENCE: unknown}
         return replace(graph, attributes=attributes)
-    least_cos = float(np.cos(np.radians(max_turn_deg)))
-    gaps = _Gaps(graph, ends, max_gap_m, least_cos, grid, read_road, model, min_probability)
-    # Rule 9: dead ends that face each other come first.
+    gaps = _Gaps(graph, ends, max_gap_m, grid, read_road, model, min_probability)
+    # Rule 8: dead ends that face each other come first.
     pairs = _choose_facing(gaps)
     rest = np.setdiff1d(np.arange(len(ends.edge)), [pairs.end, pairs.facing])
     sides = pairs.take(rest[:0])
@@ -201,7 +191,7 @@ def link_gaps(
         lines = np.concatenate([graph.lines, pairs.line])
         paired = RoadGraph(graph.crs, graph.nodes, np.concatenate([graph.ends, nodes]), lines)
         sides = _choose_sides(replace(gaps, graph=paired), rest)
-    # Rule 10: both ends of a lone short piece are linked, or none.
+    # Rule 9: both ends of a lone short piece are linked, or none.
     links = _without_strays(_Links.joined([pairs, sides]), graph, ends, max_gap_m)
     linked = _join_links(graph, links)
     return merge_chains(linked)
@@ -225,12 +215,7 @@ def _choose_sides(gaps: _Gaps, rest: Ints) -> _Links:
     """Choose for each of these dead ends the cheapest link to the side of a road."""
     links = _with_paths(gaps.cheapest(_side_links(gaps, rest)), gaps)
     links = links.take(np.lexsort([links.cost, links.end]))
-    links = links.take(np.unique(links.end, return_index=True)[1])
-    own, other = gaps.ends.edge[links.end].tolist(), links.edge.tolist()
-    cost = dict(zip(zip(own, other, strict=True), links.cost.tolist(), strict=True))
-    back = [cost.get(pair, np.inf) for pair in zip(other, own, strict=True)]
-    # If two roads each have a link to the side of the other, the cheaper link is enough.
-    return links.take(links.cost <= back)
+    return links.take(np.unique(links.end, return_index=True)[1])
 
 
 def _with_paths(links: _Links, gaps: _Gaps) -> _Links:
@@ -248,8 +233,8 @@ def _with_paths(links: _Links, gaps: _Gaps) -> _Links:
     forth, back = cosine(first, ends.heading[links.end]), cosine(last, ends.heading[links.facing])
     back = np.where(links.is_facing, back, forth)
     links = _with_costs(links, paths, gaps, turns=(forth, back))
-    # Rules 2 and 7 hold for the path through the raster as well.
-    fits = np.minimum(forth, back) >= gaps.least_cos
+    # Rules 2 and 6 hold for the path through the raster as well.
+    fits = np.minimum(forth, back) > 0
     if gaps.model and gaps.read_road:
         fits &= links.confidence >= gaps.min_probability
     return links.take(fits & (links.is_facing | are_clear(links.line, gaps.tree)))
@@ -341,14 +326,14 @@ def _facing_links(gaps: _Gaps) -> _Links:
     cost = _link_cost(gap, (forth + back) / 2, is_facing=True)
     links = _straight(ends, left, right, ends.edge[right], landing=ends.place[right], cost=cost)
     # Rule 2: turns at both ends.
-    ahead = np.minimum(forth, back) >= gaps.least_cos
+    ahead = np.minimum(forth, back) > 0
     # Rule 3: no short road joins them already.
     is_apart = gaps.distances.metres(left, ends.node[right]) > _DETOUR * gap
     return links.take(ahead & is_apart)
 
 
 def _side_links(gaps: _Gaps, chosen: Ints) -> _Links:
-    """List the cheapest link of the chosen dead ends to each edge ahead, by rules 1 to 7."""
+    """List the cheapest link of the chosen dead ends to each edge ahead, by rules 1 to 6."""
     parts = in_parts(chosen, _ENDS_AT_ONCE)
     return _Links.joined([_part_of_side_links(gaps, part, chosen) for part in parts])
 
@@ -364,7 +349,7 @@ def _part_of_side_links(gaps: _Gaps, part: Ints, chosen: Ints) -> _Links:
     end, landing, gap = part[near["i"]], near["j"], near["v"]
     # Rule 2: turn at the dead end.
     turn = cosine(places[landing] - ends.place[end], ends.heading[end])
-    ahead = (turn >= gaps.least_cos) & (gap > 0)
+    ahead = (turn > 0) & (gap > 0)
     end, landing, gap, turn = end[ahead], landing[ahead], gap[ahead], turn[ahead]
     target, metres = edge[landing], along[landing]
     # Rule 3: no short road joins them already.
@@ -376,9 +361,8 @@ def _part_of_side_links(gaps: _Gaps, part: Ints, chosen: Ints) -> _Links:
     shares = _WIDE_SHARES if gaps.model else SHARES
     longest_m = longest_links_m(graph, ends.edge[end], shares)
     fits &= cost <= np.minimum(gaps.max_gap_m, longest_m)
-    # Rules 5 and 6: no change of lanes; turns at other dead ends near the landing.
-    fits &= ~_is_beside(places, edge, landing, ends.heading[end], turn)
-    fits &= ~_is_behind(places[landing], end, ends, chosen, gaps.least_cos)
+    # Rule 5: turns at other dead ends near the landing.
+    fits &= ~_is_behind(places[landing], end, ends, chosen)
     # Only the cheapest link of a dead end to each edge is kept.
     rows = np.flatnonzero(fits)
     order = rows[np.argsort(cost[rows], kind="stable")]
@@ -386,29 +370,17 @@ def _part_of_side_links(gaps: _Gaps, part: Ints, chosen: Ints) -> _Links:
     best = order[np.unique(key, return_index=True)[1]]
     end, none, target = end[best], np.full(len(best), -1), target[best]
     links = _straight(ends, end, none, target, landing=places[landing[best]], cost=cost[best])
-    # Rule 7: no other road in between.
+    # Rule 6: no other road in between.
     return links.take(are_clear(links.line, gaps.tree))
 
 
-def _is_beside(places: Floats, edge: Ints, landing: Ints, heading: Floats, turn: Floats) -> Bools:
-    """Return which landings are on a road alongside, so that a link changes lanes (rule 5)."""
-    last = len(edge) - 1
-    after = np.minimum(landing + 1, last)
-    # Row 0 wraps to the last row, which has the same edge only if no other edge is near; then the
-    # direction is that to the far end of this edge.
-    before = landing - (edge[landing - 1] == edge[landing])
-    after = np.where(edge[after] == edge[landing], after, landing)
-    along = np.abs(cosine(places[after] - places[before], heading))
-    return np.asarray((along > _ALONGSIDE) & (turn < _LANE_CHANGE))
-
-
-def _is_behind(landing: Floats, end: Ints, ends: DeadEnds, chosen: Ints, least_cos: float) -> Bools:
-    """Return which landings are near another dead end that would turn too far (rule 6)."""
+def _is_behind(landing: Floats, end: Ints, ends: DeadEnds, chosen: Ints) -> Bools:
+    """Return which landings are near another dead end that would turn too far (rule 5)."""
     away, near = KDTree(ends.place[chosen]).query(landing, 2, distance_upper_bound=_NEARBY_M)
     other = np.append(chosen, -1)[near]
     turns = [cosine(ends.place[end] - ends.place[k], ends.heading[k]) for k in other.T]
     is_other = (away < np.inf) & (other != end[:, None])
-    return np.asarray((is_other & (np.column_stack(turns) < least_cos)).any(axis=1))
+    return np.asarray((is_other & (np.column_stack(turns) <= 0)).any(axis=1))
 
 
 def _straight(
@@ -419,7 +391,7 @@ def _straight(
 
 
 def _without_strays(links: _Links, graph: RoadGraph, ends: DeadEnds, max_gap_m: float) -> _Links:
-    """Drop the links of lone short pieces of road against rule 10, and links that land on them."""
+    """Drop the links of lone short pieces of road against rule 9, and links that land on them."""
     roads = len(graph.lines)
     is_lone = np.bincount(ends.edge, minlength=roads) == _BOTH
     is_lone &= graph.length_m < max_gap_m

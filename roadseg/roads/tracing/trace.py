@@ -43,7 +43,7 @@ from roadseg.roads.tracing.edge_statistics import (
     margin_px,
     sample_edges,
 )
-from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends, straighten_forks
+from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends
 from roadseg.roads.tracing.junctions import place_junctions
 from roadseg.roads.tracing.link_paths import ReadRoad, are_two_valued
 from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED, general_link_model, link_gaps
@@ -222,7 +222,7 @@ class _Scene:
         ends: straight, and extended to the end of the road.
         """
         border, graph = self.border, self._reach_outline(graph)
-        graph = straighten_forks(graph, mask=self.mask, border=border)
+        graph = straighten_ends(graph, mask=self.mask, border=border, at_border=True)
         if self._max_gap_m > 0:
             # Straight links, which need no pixels, show at which dead ends links start at all.
             repaired = self._prune(self._repair_ends(graph, border))
@@ -253,19 +253,17 @@ class _Scene:
         return self.options.gap_for(is_mask=self.link_model is None)
 
     def _repair_ends(self, graph: RoadGraph, border: shapely.Geometry) -> RoadGraph:
-        for repair in (straighten_ends, draw_out_ends):
-            graph = repair(graph, mask=self.mask, border=border)
-        return graph
+        straight = straighten_ends(graph, mask=self.mask, border=border)
+        return draw_out_ends(straight, mask=self.mask, border=border)
 
     def _prune(self, graph: RoadGraph) -> RoadGraph:
-        graph = prune_spurs(
+        return prune_spurs(
             graph,
             min_spur_m=self.options.min_spur_m,
             contains_discs=self.mask.contains_discs if self.options.min_spur_m else None,
             border=self.border,
             border_m=BORDER_M,
         )
-        return merge_near_junctions(graph, within_m=MERGE_NODES_M)
 
     def _link(
         self, graph: RoadGraph, border: shapely.Geometry, *, read_road: ReadRoad | None = None

@@ -42,8 +42,3 @@ def test_a_coarse_mask_lies_where_its_scene_lies():
     coarse = coarse_mask(MASK, pixel_m=0.3, block_px=200)
     assert coarse.grid.pixel_size_m == pytest.approx((0.6, 0.6))
     assert coarse.grid.to_map(np.array([[0.0, 0.0]])).tolist() == [[0, 0]]
-
-
-def test_places_outside_of_the_scene_may_be_road():
-    coarse = coarse_mask(np.zeros((4, 4), dtype=bool), pixel_m=1.0, block_px=4)
-    assert coarse.contains_points(np.array([[2.0, -2.0], [9.0, -2.0]])).tolist() == [False, True]

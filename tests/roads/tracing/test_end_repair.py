@@ -6,7 +6,7 @@ from affine import Affine
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from
 from roadseg.roads.tracing.coarse_mask import CoarseMask
-from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends, straighten_forks
+from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends
 from roadseg.roads.tracing.skeletons import skeletonise, trace_paths
 
 GRID = Grid(LOCAL_CRS, Affine(0.5, 0, 0, 0, -0.5, 60), 120, 200)  # 100 m by 60 m
@@ -78,14 +78,9 @@ def test_a_road_that_leaves_the_scene_by_its_side_has_one_end_where_it_is_cut(tu
     assert found.nodes[:, 0].max() == pytest.approx(60, abs=3)
 
 
-@pytest.mark.parametrize(("length_m", "expected"), [(10, 0), (24, 1)])
-def test_a_patch_no_longer_than_wide_is_no_road(length_m, expected):
-    found = straightened((40, 24, 40 + length_m, 36))
-    assert len(found.lines) == expected
-
-
 def unforked(graph, mask):
-    return straighten_forks(graph, mask=mask, border=GRID.footprint_m.exterior)
+    border = GRID.footprint_m.exterior
+    return straighten_ends(graph, mask=mask, border=border, at_border=True)
 
 
 def forked_at_the_border(width_m):

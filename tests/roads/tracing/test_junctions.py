@@ -65,14 +65,6 @@ def test_a_road_goes_straight_past_a_side_road():
     assert np.sort(apart[apart < 5])[:-2].max() < 0.5
 
 
-def test_a_curve_keeps_its_radius_past_a_side_road():
-    ring = shapely.Point(50, 50).buffer(25).exterior.coords
-    graph = placed(list(ring), [MIDDLE - 25 * ALONG, MIDDLE - 90 * ALONG])
-    loop = graph.lines[graph.length_m > 100]
-    radii = np.hypot(*(shapely.get_coordinates(loop) - MIDDLE).T)
-    assert radii == pytest.approx(25, abs=0.8)
-
-
 def test_a_crossing_that_thinning_draws_as_two_junctions_is_one_node():
     road = burnt(ACROSS, branch(65), branch(245))
     assert (thinned(road).degree > 2).sum() == 2

@@ -60,13 +60,3 @@ def test_a_lone_ring_is_a_lone_piece_though_no_road_ends(sure, edges):
     down, across = np.indices((50, 50)) - 25
     is_ring = np.abs(np.hypot(down, across) - 6) < 2  # 38 m around.
     assert len(network(is_ring, TraceOptions(), sure=sure).lines) == edges
-
-
-def test_a_patch_ahead_of_a_road_is_not_linked_also_where_another_link_is_near():
-    road = np.zeros((100, 300), dtype=bool)
-    road[:, 76:84] = road[48:52, 84:100] = True
-    road[62:70, 76:84] = False
-    road[47:53, 119:125] = True
-    graph = network(road)
-    assert graph.attributes["inferred"].sum() == 1
-    assert graph.nodes[:, 0].max() < 500000 + 110
