@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Floats, Ints
-from roadseg.roads.conflation.acute_ends import draw_acute_ends
 from roadseg.roads.conflation.joining import (
     Joints,
     draw_to_joints,
@@ -49,8 +48,7 @@ def find_new_roads(
     2. Parts whose confidence is below `min_confidence` are left out; so are connected parts that
        are shorter than `min_length_m`, unless they join two places of the map that its ways join
        by a detour of three times their length or not at all.
-    3. Ends are drawn to the ways of the map (`find_joints`), and straight to them where they leave
-       these at a small angle (`draw_acute_ends`).
+    3. Ends are drawn to the ways of the map (`find_joints`).
     4. A road has to be checked if it comes near an obstacle, is a bridge or tunnel, may lie on
        another level than a way that it meets, is mostly a link across a gap, or is not connected
        with the map by roads that need no check.
@@ -72,8 +70,7 @@ def find_new_roads(
     long = _are_long(parts, joints, ways, options.min_length_m)
     parts, joints = parts.take(long), joints.of(parts.graph.ends[long])
     left_out_m = missing_m - float(parts.missing_m.sum())
-    # Rule 3: ends at a small angle, and then all others.
-    parts, joints = draw_acute_ends(parts, joints, ways, predicted)
+    # Rule 3: what ends lead to.
     graph = parts.graph
     lines = draw_to_joints(parts, joints, tolerance_m=within_m)
     way, along = joints.way[graph.ends], joints.along_m[graph.ends]

@@ -61,49 +61,6 @@ def test_the_travel_time_of_a_road_counts_what_leads_it_back():
     assert new.attributes["travel_time_s"] == pytest.approx(shapely.length(new.lines) / speed)
 
 
-def ramp(sine, bent=True):
-    """A street, and a ramp that leaves it at (100, 0); one line shows both up to where they part.
-
-    Args:
-        sine: of the angle of the ramp.
-        bent: whether the line lies between both before they part, 2.5 m from the street.
-    """
-    cosine = np.sqrt(1 - sine**2)
-    far = (100 + 150 * cosine, 150 * sine)
-    fork = (100 + 5 / sine * cosine, 2.5)
-    clear = (100 + 5 / sine * cosine, 5)
-    street = [(0, 0), (100, 0), *([fork] if bent else [(fork[0], 0)]), (fork[0] + 20, 0), (400, 0)]
-    split = street.index(fork) if bent else 2
-    return graph(street[: split + 1], street[split:], [street[split], clear, far])
-
-
-@pytest.mark.parametrize(
-    ("predicted", "start_x"),
-    [
-        (ramp(0.2), 100),
-        (ramp(0.2, bent=False), 124.5),
-        (ramp(0.7), 105.1),
-        (graph([(124.5, 2.5), (129.4, 6), (247, 30)]), 124.5),
-    ],
-    ids=[
-        *("where its straight line meets the street", "where its line reaches the street"),
-        *("at more than 40 degrees where it is predicted", "not where no road is predicted"),
-    ],
-)
-def test_a_ramp_begins(predicted, start_x):
-    new = new_roads(predicted, ways_of([(0, 0), (400, 0)]))
-    assert drawn(new)[0][0] == pytest.approx([start_x, 0], abs=0.5)
-
-
-def test_no_two_nodes_of_a_ramp_lie_at_one_place():
-    predicted = ramp(0.2)
-    beside = predicted.lines[2].interpolate(3.0001)
-    xy = np.insert(shapely.get_coordinates(predicted.lines[2]), 2, (beside.x, beside.y), axis=0)
-    roads = [*map(shapely.get_coordinates, predicted.lines[:2]), xy]
-    (line,) = new_roads(graph(*roads), ways_of([(0, 0), (400, 0)])).lines
-    assert np.hypot(*np.diff(shapely.get_coordinates(line), axis=0).T).min() > 0.5
-
-
 @pytest.mark.parametrize(
     ("apart", "is_open", "joined"),
     [(1.9, True, True), (2.1, True, False), (0.04, False, True), (0.06, False, False)],
