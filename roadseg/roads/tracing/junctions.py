@@ -33,8 +33,7 @@ def place_junctions(graph: RoadGraph, *, mask: CoarseMask) -> RoadGraph:
 
     1. The line of each road is fitted to the 8 m beyond this bend. Roads with less than 3 m left,
        and roads that are not straight there, do not count.
-    2. The junction moves to the place nearest to all of these lines, by least squares; the bend of
-       the roads that it moves towards grows by as much.
+    2. The junction moves to the place nearest to all of these lines, by least squares.
     3. A junction stays where it is if it would move by more than 4 m, or if its disc has a radius
        of more than 8 m or reaches the border of the scene, beyond which nothing is known.
 
@@ -56,8 +55,8 @@ def place_junctions(graph: RoadGraph, *, mask: CoarseMask) -> RoadGraph:
     if len(arms.edge) == 0:
         return graph
     # Rules 1 and 2: the place nearest to the lines of the roads, which are read beyond the tips.
-    places = _meeting_places(graph, arms, _tips(graph, arms, radius_m, graph.nodes))
-    tips_m = _tips(graph, arms, radius_m, places)
+    tips_m = _tips(graph, arms, radius_m)
+    places = _meeting_places(graph, arms, tips_m)
     # Rule 3: which junctions stay.
     moves = (radius_m > 0) & (radius_m <= _MOST_RADIUS_M)
     moves &= np.hypot(*(places - graph.nodes).T) <= _MOST_M
@@ -104,18 +103,14 @@ def _radii(places: Floats, mask: CoarseMask) -> Floats:
     return radius_m
 
 
-def _tips(graph: RoadGraph, arms: _Arms, radius_m: Floats, places: Floats) -> Floats:
+def _tips(graph: RoadGraph, arms: _Arms, radius_m: Floats) -> Floats:
     """Return how much of each arm thinning has bent, in metres."""
     tips_m = _REACH_RADII * radius_m[arms.node] + _REACH_M
-    length = graph.length_m[arms.edge]
-    ahead = arms.places(graph, np.minimum(tips_m, length / 2)) - graph.nodes[arms.node]
-    step = places[arms.node] - graph.nodes[arms.node]
-    towards = np.sum(ahead * step, axis=1) / np.maximum(np.hypot(*ahead.T), 1e-9)
-    tips_m = tips_m + np.maximum(towards, 0)
     # Parallel edges and loops keep a third of their line, or they could become the same.
     _, couple = unique_pairs(np.sort(graph.ends, axis=1))
     is_alone = (np.bincount(couple)[couple] == 1) & (graph.ends[:, 0] != graph.ends[:, 1])
-    return np.asarray(np.where(is_alone[arms.edge], tips_m, np.minimum(tips_m, length / 3)))
+    length_m = graph.length_m[arms.edge]
+    return np.asarray(np.where(is_alone[arms.edge], tips_m, np.minimum(tips_m, length_m / 3)))
 
 
 def _meeting_places(graph: RoadGraph, arms: _Arms, tips_m: Floats) -> Floats:
