@@ -70,7 +70,6 @@ def prune_spurs(
     both ends are free is no spur.
 
     Args:
-        graph: roads in metres.
         min_spur_m: dead ends shorter than this go, one of just this length stays.
         contains_discs: returns which discs, of centres (k, 2) and radii (k,), are all road. A dead
             end below 50 m goes as well if the disc around its junction, with a radius of its
@@ -95,7 +94,6 @@ def contract_edges(graph: RoadGraph, chosen: Bools) -> RoadGraph:
     node stay as loops unless they were chosen.
 
     Args:
-        graph: roads in metres.
         chosen: shape (m,), the edges to contract.
     """
     if not chosen.any():
@@ -120,7 +118,6 @@ def merge_near_junctions(graph: RoadGraph, *, within_m: float) -> RoadGraph:
     Dead ends are no junctions, and loops are not contracted.
 
     Args:
-        graph: roads in metres.
         within_m: edges of just this length stay; 0 merges nothing.
     """
     no_loop = graph.ends[:, 0] != graph.ends[:, 1]
@@ -144,7 +141,6 @@ def drop_components(
     Nodes without an edge are dropped.
 
     Args:
-        graph: roads in metres.
         min_component_m: least length of a part, metres.
         border: a geometry, such as the outline of the scene, beyond which roads go on.
         border_m: a part with a node no further than this from `border` stays.
@@ -165,7 +161,6 @@ def simplify_lines(graph: RoadGraph, *, tolerance_m: float) -> RoadGraph:
     A loop that would collapse to a line keeps all its vertices.
 
     Args:
-        graph: roads in metres.
         tolerance_m: greatest distance of a vertex left out.
 
     Source: D. Douglas and T. Peucker, "Algorithms for the reduction of the number of points

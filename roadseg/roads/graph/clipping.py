@@ -23,7 +23,6 @@ def clip_graph(graph: RoadGraph, polygon: shapely.Polygon | shapely.MultiPolygon
     their edge, and of `travel_time_s` their part by length.
 
     Args:
-        graph: roads in metres.
         polygon: valid area in the CRS of the graph.
     """
     # Most edges lie inside or outside as a whole; only the others are cut.

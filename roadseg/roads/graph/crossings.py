@@ -44,9 +44,6 @@ def find_unjoined(graph: RoadGraph) -> Unjoined:
 
     An end is on a road that is no more than 5 cm away. Where the attribute `layer` differs one road
     passes over the other, and nothing is unjoined. An edge that crosses itself is not looked at.
-
-    Args:
-        graph: roads in metres.
     """
     layer = graph.column("layer", 0.0)
     tree = shapely.STRtree(graph.lines)

@@ -163,7 +163,6 @@ def node_lines(
     These are joined where they share vertices; the others stay edges between the nodes they had.
 
     Args:
-        graph: roads in metres.
         lines: shape (m,), its lines, some of them changed, and then others; all coordinates are
             whole millimetres.
         attributes: columns of shape (m,) for the edges.
@@ -242,7 +241,6 @@ def sample_points(graph: RoadGraph, *, spacing_m: float) -> tuple[Floats, NDArra
     middle of each part.
 
     Args:
-        graph: roads in metres.
         spacing_m: greatest distance between points of an edge, above 0.
 
     Returns:

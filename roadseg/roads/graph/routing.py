@@ -45,7 +45,6 @@ def shortest_path(graph: RoadGraph, start: int, goal: int, *, weight: Weight) ->
     (against it only).
 
     Args:
-        graph: roads in metres.
         start: row of the node at which the route begins.
         goal: row of the node at which it ends.
 

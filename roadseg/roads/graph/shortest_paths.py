@@ -46,7 +46,6 @@ def place_control_points(graph: RoadGraph, *, spacing_m: float) -> tuple[Control
     - 1: one in the middle up to and including twice the spacing.
 
     Args:
-        graph: roads in metres.
         spacing_m: greatest distance between control points on an edge, above 0.
 
     Returns:
@@ -179,7 +178,6 @@ class RoadDistances:
     """Lengths of the shortest paths along roads from some nodes, the starts, to nodes nearby.
 
     Args:
-        graph: roads in metres.
         starts: shape (k,), rows of nodes, at least one.
         limit_m: how far to look, from all of them or shape (k,).
     """

@@ -26,9 +26,6 @@ def strokes(graph: RoadGraph) -> tuple[RoadGraph, Ints]:
        turn least are joined first, and none that turns by more than 70 degrees.
     3. At a node of two edge ends, these are always joined.
 
-    Args:
-        graph: roads in metres.
-
     Returns:
         A graph whose edges are the strokes, without attributes, whose nodes are at the ends of
         these only; and the node of `graph` at each end of each stroke, shape (strokes, 2).

@@ -44,7 +44,6 @@ def add_travel(graph: RoadGraph, speed_kph: Floats) -> RoadGraph:
     """Return the graph with the attributes `speed_kph` and `travel_time_s`.
 
     Args:
-        graph: roads in metres.
         speed_kph: shape (m,), speed of each edge.
 
     Raises:

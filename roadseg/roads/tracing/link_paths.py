@@ -1,6 +1,6 @@
 """Link paths: least-cost paths through a probability raster, and probabilities on them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ _MARGIN_M = 3.0  # Metres by which a path may leave the box around its ends.
 _WORTH = 0.9  # Cost of a path relative to the straight line, from which on that is preferred.
 _STRETCH_M = 5.0  # Metres of a path in the moving average whose minimum is a feature.
 _TOLERANCE_PX = 1.5  # Pixels by which simplifying a path may move it.
-_CELL_PX = 512  # Side of the cells; windows that start in the same cell are read together.
 _LOOKS, _LOOK_PX = 50, 32  # Windows that tell masks from probabilities, and half their side.
 _SPACING_M = 1.0  # Metres between the places along roads at which links may land.
 
@@ -56,31 +55,28 @@ class TracedLinks:
         return cls(lines, shapely.length(lines), certain, certain, certain, certain, none)
 
 
-@dataclass(frozen=True)
-class _Path:
-    pixels: Ints  # shape (n, 2), row and col in the window, first and last included
+class _Path(NamedTuple):
+    """A path through a window.
+
+    Attributes:
+        pixels: shape (n, 2), row and col in the window, first and last included.
+        profile: probability along it, see `_profile`.
+    """
+
+    pixels: Ints
     cost_m: float
-    profile: "_Profile"
+    profile: tuple[float, float, float, float]
     is_informed: bool
 
 
-class _Profile(NamedTuple):
-    """Probability along a path: mean, lower quartile, lowest mean over 5 m, and minimum."""
-
-    mean: float
-    quarter: float
-    lowest_5m: float
-    lowest: float
-
-    @classmethod
-    def along(cls, road: Bytes, pixel_m: float) -> "_Profile":
-        """Compute them from the bytes of probability along a path."""
-        share = road / CERTAIN
-        over = min(max(round(_STRETCH_M / pixel_m), 1), len(share))
-        sums = np.cumsum(np.concatenate([[0.0], share]))
-        means = (sums[over:] - sums[:-over]) / over
-        quarter = np.partition(share, (len(share) - 1) // 4)[(len(share) - 1) // 4]
-        return cls(float(share.mean()), float(quarter), float(means.min()), float(share.min()))
+def _profile(road: Bytes, pixel_m: float) -> tuple[float, float, float, float]:
+    """Return mean, lower quartile, lowest mean over 5 m, and minimum of bytes along a path."""
+    share = road / CERTAIN
+    over = min(max(round(_STRETCH_M / pixel_m), 1), len(share))
+    sums = np.cumsum(np.concatenate([[0.0], share]))
+    means = (sums[over:] - sums[:-over]) / over
+    quarter = np.partition(share, (len(share) - 1) // 4)[(len(share) - 1) // 4]
+    return float(share.mean()), float(quarter), float(means.min()), float(share.min())
 
 
 def places_along(
@@ -89,7 +85,6 @@ def places_along(
     """Spread landings along the edges near some places, at most 1 m apart, nodes included.
 
     Args:
-        graph: roads in metres.
         places: shape (n, 2), x and y.
         reach_m: edges up to this distance from one of them count.
 
@@ -128,7 +123,7 @@ def trace_links(
         starts: shape (k, 2), x and y in metres; paths with the same start share a search.
         goals: shape (k, 2), x and y in metres.
         read_road: reads a window of the raster: probability of any road, 255 for certain. Windows
-            lie inside it and are little larger than the links; neighbouring ones are joined.
+            lie inside it and are little larger than the links of one start.
         margin_m: by how much a path may leave the box around its ends.
 
     Source: minimum cost paths by skimage.graph.MCP_Geometric; MaGRoad (WildRoad) links roads by
@@ -139,19 +134,18 @@ def trace_links(
     pixels = np.clip(places, 0, shape - 1).reshape(2, -1, 2)
     pixel_m = grid.pixel_size_m[::-1]
     margin = np.ceil(margin_m / np.array(pixel_m)).astype(np.int64)
-    _, start = np.unique(starts, axis=0, return_inverse=True)
-    low, high = _boxes(pixels, start.ravel(), margin, shape)
-    none = _Path(np.zeros((0, 2), dtype=np.int64), 0.0, _Profile(0, 0, 0, 0), is_informed=False)
-    paths = [none] * len(starts)
-    for (row, col), stop, links in _neighbourhoods(low, high, start.ravel()):
-        road = read_road(Window(row, col, int(stop[0]) - row, int(stop[1]) - col))
-        for link in np.split(links, np.flatnonzero(np.diff(start.ravel()[links])) + 1):
-            first, last = low[link[0]], high[link[0]]
-            (top, left), (bottom, right) = first - (row, col), last - (row, col)
-            local = pixels[:, link] - first
-            laid = _paths(road[top:bottom, left:right], local[0, 0], local[1], pixel_m)
-            for i, path in zip(link.tolist(), laid, strict=True):
-                paths[i] = path
+    start = np.unique(starts, axis=0, return_inverse=True)[1].ravel()
+    order = np.argsort(start, kind="stable")
+    low, found = np.zeros((len(starts), 2), dtype=np.int64), dict[int, _Path]()
+    for links in np.split(order, np.flatnonzero(np.diff(start[order])) + 1) if len(order) else []:
+        ends = pixels[:, links]
+        first = np.maximum(ends.min(axis=(0, 1)) - margin, 0)
+        stop = np.minimum(ends.max(axis=(0, 1)) + margin + 1, shape)
+        road = read_road(Window(*first.tolist(), *(stop - first).tolist()))
+        low[links] = first
+        laid = _paths(road, ends[0, 0] - first, ends[1] - first, pixel_m)
+        found |= zip(links.tolist(), laid, strict=True)
+    paths = [found[link] for link in range(len(starts))]
     profiles = np.array([path.profile for path in paths], dtype=np.float64).reshape(-1, 4)
     mean, quarter, lowest_5m, lowest = profiles.T
     return TracedLinks(
@@ -184,39 +178,6 @@ def are_two_valued(places: Floats, *, grid: Grid, read_road: ReadRoad) -> bool:
     return True
 
 
-def _neighbourhoods(
-    low: Ints, high: Ints, start: Ints
-) -> Iterator[tuple[tuple[int, int], Ints, Ints]]:
-    """Group the windows that start in the same cell of 512 pixels, which are read together.
-
-    Args:
-        low: shape (k, 2), first row and col of each window.
-        high: shape (k, 2), the row and col after its last.
-        start: shape (k,), number of the start of the link, by which a group is sorted.
-
-    Yields:
-        First pixel and stop of the window around a group, and the rows of its windows.
-    """
-    cell = low // _CELL_PX
-    order = np.lexsort([start, cell[:, 1], cell[:, 0]])
-    new_cell = (np.diff(cell[order], axis=0) != 0).any(axis=1)
-    for members in np.split(order, np.flatnonzero(new_cell) + 1) if len(order) else []:
-        row, col = low[members].min(axis=0).tolist()
-        yield (row, col), high[members].max(axis=0), members
-
-
-def _boxes(pixels: Ints, start: Ints, margin: Ints, shape: Ints) -> tuple[Ints, Ints]:
-    """Return first pixel and stop of the window of each link; links from one start share it."""
-    low, high = pixels.min(axis=0), pixels.max(axis=0)
-    if len(start) == 0:
-        return low, high
-    order = np.argsort(start, kind="stable")
-    begin = np.flatnonzero(np.diff(start[order], prepend=-1))
-    low = np.minimum.reduceat(low[order], begin)[start]
-    high = np.maximum.reduceat(high[order], begin)[start]
-    return np.maximum(low - margin, 0), np.minimum(high + margin + 1, shape)
-
-
 def _paths(road: Bytes, start: Ints, goals: Ints, pixel_m: tuple[float, float]) -> list[_Path]:
     """Find the paths from one pixel of a window to several others."""
     is_informed = bool(((road > 0) & (road < CERTAIN)).any())
@@ -243,13 +204,13 @@ def _straight_path(
     step = goal - start
     along = np.linspace(0, 1, int(np.abs(step).max()) + 1)[:, None]
     rows, cols = np.rint(start + along * step).astype(np.int64).T
-    profile = _Profile.along(road[rows, cols], max(pixel_m))
-    cost_m = float(np.hypot(*(step * pixel_m))) * (1 + _STEP_COST - profile.mean)
+    profile = _profile(road[rows, cols], max(pixel_m))
+    cost_m = float(np.hypot(*(step * pixel_m))) * (1 + _STEP_COST - profile[0])
     return _Path(np.stack([start, goal]), cost_m, profile, is_informed)
 
 
 def _winding_path(road: Bytes, pixels: Ints, cost_m: float, pixel_m: tuple[float, float]) -> _Path:
-    profile = _Profile.along(road[tuple(pixels.T)], max(pixel_m))
+    profile = _profile(road[tuple(pixels.T)], max(pixel_m))
     return _Path(pixels, cost_m, profile, is_informed=True)
 
 
