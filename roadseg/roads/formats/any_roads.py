@@ -55,7 +55,6 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_SPEED_MPH = 25.0  # Speed of roads whose file states neither speed nor travel time.
 
-_MOST_LONGER = 0.01  # Part of their length by which roads are longer without a warning.
 _EVERY_LINE = LabelOptions(default_speed_mph=DEFAULT_SPEED_MPH, exclude=(), tunnels=True)
 _OF_LAYERS = (".gpkg", ".gdb")  # Suffixes of files that may hold a graph as two layers.
 _APART_M = 0.01  # Metres from the end of a line to its node, at most.
@@ -455,23 +454,7 @@ def _middle(roads: DrawnRoads) -> tuple[float, float]:
     west, south, east, north = shapely.total_bounds(lines)
     if not (-360 <= west <= east <= 360 and -90 <= south <= north <= 90):  # noqa: PLR2004 - degrees
         raise _not_on_earth(roads)
-    _warn_of_width(roads.source, lines)
     return float(west + east) / 2, float(south + north) / 2
-
-
-def _warn_of_width(source: RoadSource, lines: Lines) -> None:
-    """Warn of roads so far from the middle that one UTM zone makes them 1 % longer, or more."""
-    lon, lat = shapely.get_coordinates(lines).T
-    width = min(np.ptp(lon), np.ptp(lon % 360))  # Degrees; some networks cross the date line.
-    nearest = 0.0 if lat.min() < 0 < lat.max() else np.abs(lat).min()
-    # Source: the first term of the scale of a transverse Mercator projection.
-    longer = (np.radians(width / 2) * np.cos(np.radians(nearest))) ** 2 / 2
-    if longer > _MOST_LONGER:
-        logger.warning(
-            "%s: its roads span %.0f degrees of longitude; those at the edges are measured up to "
-            "%.0f %% too long, because all are put into one UTM zone; use parts of it",
-            *(source, width, 100 * longer),
-        )
 
 
 def _not_on_earth(roads: DrawnRoads) -> DataError:

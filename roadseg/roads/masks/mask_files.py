@@ -155,7 +155,7 @@ def write_road_mask(probability: Path, mask: Path, *, threshold: float, key: str
     grid = read_grid(probability)
     require_room(mask, int(_ROOM * grid.height * grid.width))
     with open_raster(probability) as source:
-        bins = _bins(probability, source)
+        bins = bins_of(probability, source.tags()) or DEFAULT_BINS
         try:
             write_mask(plain, _blocks(source, threshold), grid, bins=bins, key=key)
             with atomic_write(mask) as partial:
@@ -188,13 +188,3 @@ def _blocks(source: rasterio.DatasetReader, threshold: float) -> Iterator[tuple[
     for block in cut_blocks(source.height, source.width, block_px=_BLOCK_PX):
         valid = source.dataset_mask(window=block.to_rasterio()) > 0
         yield block, classify(source.read(window=block.to_rasterio()), valid, threshold=threshold)
-
-
-def _bins(path: Path, source: rasterio.DatasetReader) -> SpeedBins:
-    bins = bins_of(path, source.tags()) or DEFAULT_BINS
-    if source.count != bins.count + 1 or source.dtypes[0] != "uint8":
-        raise DataError(
-            f"{path}: has {source.count} bands of {source.dtypes[0]}, expected {bins.count + 1} "
-            "of uint8, as `roadseg predict` writes them"
-        )
-    return bins

@@ -217,17 +217,6 @@ def test_roads_elsewhere_may_have_their_coordinates_swapped(tmp_path, there, adv
         check_nearness(*(place_roads(each, crs) for each in drawn), "img1")
 
 
-@pytest.mark.parametrize(
-    ("lon", "longer"),
-    [((0, 16), None), ((0, 18), "up to 1 %"), ((-180, 179), None), ((0, 30), "up to 3 %")],
-)
-def test_lengths_over_many_degrees_come_with_a_warning(tmp_path, caplog, lon, longer):
-    lines = [shapely.LineString([(x, 0), (x + 0.01, 0)]) for x in lon]
-    placed(shapes(tmp_path, *lines))
-    assert ("too long" in caplog.text) == (longer is not None)
-    assert (longer or "") in caplog.text
-
-
 def test_sides_without_roads_may_be_anywhere(draw):
     side = place_roads(read(draw(CROSS)), UTM)
     none = place_roads(read(draw([], name="none")), UTM)

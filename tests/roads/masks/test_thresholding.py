@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import rasterio
 
-from roadseg.errors import DataError, OutputError
+from roadseg.errors import OutputError
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import read_grid
 from roadseg.raster.windows import CERTAIN
@@ -100,20 +100,6 @@ def test_a_mask_is_read_as_certain_probabilities(probability, masked):
     found, source = read_probability(masked(path)), read_probability(path)
     assert found.speed_bins == THREE
     assert np.array_equal(found.road > 0, source.road >= 0.5 * CERTAIN)
-
-
-@pytest.mark.parametrize(
-    ("count", "dtype", "told"),
-    [
-        (1, "uint8", "has 1 bands of uint8, expected 8 of uint8"),
-        (8, "float32", "has 8 bands of float32, expected 8 of uint8"),
-    ],
-)
-def test_other_rasters_are_refused(write_raster, masked, count, dtype, told):
-    path = write_raster(bands=count, dtype=dtype)
-    with pytest.raises(DataError, match=rf"scene\.tif: {told}, as `roadseg predict` writes"):
-        masked(path)
-    assert not (path.parent / "masks").exists()
 
 
 def test_too_little_room_is_noticed_before_the_start(probability, masked, tmp_path, monkeypatch):
