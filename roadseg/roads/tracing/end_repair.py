@@ -14,6 +14,11 @@ from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.dead_ends import BORDER_M, DeadEnds, find_dead_ends, headings
 
 _SIDE_RADII = 1.2  # Longest branch beside a road that goes on, in half widths of the road.
+# Rule 2 of `straighten_ends`, for right and for sharper corners: distance to the tip in radii of
+# the largest disc of road, at most anywhere on a branch, and at least near its tip.
+_CORNER_RADII = (2.0, 1.1), (2.5, 1.6)
+# Shares of the way from the tip to the junction at which the two conditions are tested.
+_CORNER_PARTS, _SHARP_PARTS = (1.0, 0.7, 0.4), (0.4, 0.25)
 _WIDTHS_M = tuple(2.5 * 1.2**n / BRANCH_RADII for n in range(17))  # Half widths that are tried.
 _LEAST_BASE_M = 5.0  # Metres; a shorter road gives no reliable line.
 _NEAR_M = 6.0  # Metres from the border up to which ragged edges of a mask touch it.
@@ -31,10 +36,14 @@ def straighten_ends(
 
     1. A dead end at a junction, up to 50 m long, is a branch into a corner if the disc around the
        junction with a radius of its length / 1.6 is all road.
-    2. Near the border branches stay, unless they share their junction with one that ends elsewhere.
-    3. Where only one other edge meets the branches, they become one edge that goes straight on, as
+    2. It is also one if the road narrows steadily to the tip: everywhere on it the disc of road has
+       at least a radius of 1 / 2 of the distance to the tip, but near the tip less than 1 / 1.1 of
+       it; or, for sharper corners, at least 1 / 2.5 but less than 1 / 1.6.
+    3. Near the border branches stay, unless they share their junction with one that ends elsewhere.
+    4. Where only one other edge meets the branches, they become one edge that goes straight on, as
        far ahead as they reached.
-    4. Beside a road that goes on, only branches of up to 1.2 half widths are removed.
+    5. Beside a road that goes on, branches by rule 2 are removed, and others of up to 1.2 half
+       widths.
 
     The rules are repeated until no branch is left. Do this before spurs are pruned, which would
     leave one of two branches.
@@ -42,7 +51,7 @@ def straighten_ends(
     The mask of a road that leaves the scene is often narrower at the border, so that thinning leads
     it into the corners there. Where a road runs along the border, ragged edges of its mask touch
     the border, and a branch leads to each of them; elsewhere a gap may begin at such a branch. With
-    `at_border`, rule 2 does not hold, and rule 4 only up to 6 m from the border, for roads of up to
+    `at_border`, rule 3 does not hold, and rule 5 only up to 6 m from the border, for roads of up to
     16 m: within more road, branches cannot be told from roads that leave the scene.
 
     Args:
@@ -66,16 +75,18 @@ def straighten_ends(
         is_short = (length <= BRANCH_M) & (graph.degree[root] >= _JUNCTION)
         if at_border:
             is_short &= ~mask.contains_discs(graph.nodes[root], np.full(len(root), _NARROW_M))
-        # Rule 1: branches lie in the disc of road around their junction.
+        # Rules 1 and 2: branches lie in the disc around their junction, or run into a corner.
         short = np.flatnonzero(is_short)
         branches, beside = (
-            short[mask.contains_discs(graph.nodes[root[short]], length[short] / radii)]
+            short[_are_surrounded(graph, ends, short, mask, radii=radii)]
             for radii in (BRANCH_RADII, _SIDE_RADII)
         )
-        # Rule 2: one of the branches of a junction at least ends away from the border.
+        corners = _run_into_corners(graph, ends, short, mask)
+        branches, beside = np.union1d(branches, corners), np.union1d(beside, corners)
+        # Rule 3: one of the branches of a junction at least ends away from the border.
         if not at_border:
             branches = branches[np.isin(root[branches], root[branches[is_inner[branches]]])]
-        # Rules 3 and 4: a junction with two other edges lies on a road that goes on.
+        # Rules 4 and 5: a junction with two other edges lies on a road that goes on.
         others = graph.degree - np.bincount(root[branches], minlength=len(graph.nodes))
         is_beside = np.isin(branches, beside) & (is_inner[branches] != at_border)
         branches = branches[(others[root[branches]] <= 1) | is_beside]
@@ -116,8 +127,41 @@ def _roots(graph: RoadGraph, ends: DeadEnds) -> Ints:
     return np.asarray(graph.ends[ends.edge].sum(axis=1) - ends.node)
 
 
+def _run_into_corners(graph: RoadGraph, ends: DeadEnds, short: Ints, mask: CoarseMask) -> Ints:
+    """Return the rows of dead ends along which the road narrows to a corner (rule 2)."""
+    corners = []
+    for radii, sharp_radii in _CORNER_RADII:
+        rows = short
+        for part in _CORNER_PARTS:
+            rows = rows[_are_surrounded(graph, ends, rows, mask, part=part, radii=radii)]
+        for part in _SHARP_PARTS:
+            rows = rows[~_are_surrounded(graph, ends, rows, mask, part=part, radii=sharp_radii)]
+        corners.append(rows)
+    return np.unique(np.concatenate(corners))
+
+
+def _are_surrounded(
+    graph: RoadGraph,
+    ends: DeadEnds,
+    rows: Ints,
+    mask: CoarseMask,
+    *,
+    part: float = 1.0,
+    radii: float,
+) -> Bools:
+    """Return whether a disc around a place on each dead end is all road.
+
+    The place is at this part of the way from the tip to the junction; the radius of the disc is its
+    distance to the tip divided by `radii`.
+    """
+    edge = ends.edge[rows]
+    back_m = part * graph.length_m[edge]
+    places = places_inside(graph.lines[edge], back_m, graph.ends[edge, 0] == ends.node[rows])
+    return mask.contains_discs(places, back_m / radii)
+
+
 def _replace_branches(graph: RoadGraph, ends: DeadEnds, branches: Ints, root: Ints) -> RoadGraph:
-    """Remove branches, and extend the road straight on where one other edge is left (rule 3)."""
+    """Remove branches, and extend the road straight on where one other edge is left (rule 4)."""
     others = graph.degree - np.bincount(root, minlength=len(graph.nodes))
     is_fork = others[root] == 1
     forks, fork = np.unique(root[is_fork], return_inverse=True)
