@@ -55,28 +55,36 @@ class TracedLinks:
         return cls(lines, shapely.length(lines), certain, certain, certain, certain, none)
 
 
+class _Profile(NamedTuple):
+    """Probability along a path: mean, lower quartile, lowest mean over 5 m, and minimum."""
+
+    mean: float
+    quarter: float
+    lowest_5m: float
+    lowest: float
+
+
 class _Path(NamedTuple):
     """A path through a window.
 
     Attributes:
         pixels: shape (n, 2), row and col in the window, first and last included.
-        profile: probability along it, see `_profile`.
     """
 
     pixels: Ints
     cost_m: float
-    profile: tuple[float, float, float, float]
+    profile: _Profile
     is_informed: bool
 
 
-def _profile(road: Bytes, pixel_m: float) -> tuple[float, float, float, float]:
-    """Return mean, lower quartile, lowest mean over 5 m, and minimum of bytes along a path."""
+def _profile(road: Bytes, pixel_m: float) -> _Profile:
+    """Return the profile of a path from the bytes of probability along it."""
     share = road / CERTAIN
     over = min(max(round(_STRETCH_M / pixel_m), 1), len(share))
     sums = np.cumsum(np.concatenate([[0.0], share]))
     means = (sums[over:] - sums[:-over]) / over
     quarter = np.partition(share, (len(share) - 1) // 4)[(len(share) - 1) // 4]
-    return float(share.mean()), float(quarter), float(means.min()), float(share.min())
+    return _Profile(float(share.mean()), float(quarter), float(means.min()), float(share.min()))
 
 
 def places_along(
@@ -205,7 +213,7 @@ def _straight_path(
     along = np.linspace(0, 1, int(np.abs(step).max()) + 1)[:, None]
     rows, cols = np.rint(start + along * step).astype(np.int64).T
     profile = _profile(road[rows, cols], max(pixel_m))
-    cost_m = float(np.hypot(*(step * pixel_m))) * (1 + _STEP_COST - profile[0])
+    cost_m = float(np.hypot(*(step * pixel_m))) * (1 + _STEP_COST - profile.mean)
     return _Path(np.stack([start, goal]), cost_m, profile, is_informed)
 
 
