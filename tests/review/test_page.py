@@ -179,6 +179,16 @@ def test_the_page_ends_the_review_after_what_was_decided(tab, opened, server):
     assert done(server) == ["accept"]
 
 
+def test_a_review_that_does_not_end_is_told_of(tab, opened):
+    refused = {"error": "This is for the page of roadseg alone."}
+    tab().route("**/finish", lambda route: route.fulfill(status=403, json=refused))
+    page = opened()
+    page.click("#finish")
+    page.locator("#told", has_text=refused["error"]).wait_for()
+    page.unroute_all()
+    assert not page.locator("#ended").is_visible()
+
+
 def test_a_server_that_is_gone_is_told_of(tab, opened):
     # Before the page is there: what it asks for at once afterwards could still pass.
     tab().route("**/edit", lambda route: route.abort())

@@ -116,8 +116,9 @@ class Review {
 
   finish() {
     this.queue(async () => {
-      await fetched("finish", POST);
-      byId("ended").showModal();
+      const answer = await fetch("finish", POST);
+      if (!answer.ok) return this.tell((await answer.json()).error, true);
+      return byId("ended").showModal();
     });
   }
 
@@ -381,7 +382,7 @@ class Review {
   }
 }
 
-const fetched = (path, how) => fetch(path, how).then((answer) => answer.json());
+const fetched = (path) => fetch(path).then((answer) => answer.json());
 
 Promise.all([fetched("data"), fetched("changes")]).then((told) => {
   window.review = new Review(...told); // for tests, and for whoever opens the console
