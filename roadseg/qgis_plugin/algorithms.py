@@ -137,8 +137,9 @@ later. "Improve a map" learns from the decisions."""
         states = ", ".join(f"{number} {name}" for name, number in decided.items())
         self.feedback.pushInfo(f"Roads: {states}")
         output.parent.mkdir(parents=True, exist_ok=True)
-        self.roadseg("review", folder, "--export", str(output))
-        return {"OUTPUT": self.loaded(output, {"edges": ""})}
+        # Roads in several coordinate systems get a file each.
+        files = self.roadseg("review", folder, "--export", str(output))["exported"]
+        return {"OUTPUT": self.loaded(output, {"edges": ""}, files=files)}
 
     def show(self, line: str) -> None:
         """Open the page as soon as its address is there."""

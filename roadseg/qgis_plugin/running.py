@@ -277,12 +277,13 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
             text += f' (options that begin with -- go into Advanced Parameters > "{_FURTHER}")'
         return text
 
-    def loaded(self, path: Path, titles: dict[str, str]) -> str:
+    def loaded(self, path: Path, titles: dict[str, str], *, files: list[str] | None = None) -> str:
         """Give the layers of a destination their styles where QGIS loads it.
 
         Args:
             path: a GeoPackage, or one of its layers alone.
             titles: name in QGIS of each layer, from the bottom; "" leaves the name to QGIS.
+            files: those that were written in its place, if there are several.
 
         Returns:
             The source of the first layer.
@@ -290,7 +291,11 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
         waiting = self.context.layersToLoadOnCompletion()
         wanted = [waiting.pop(key) for key in list(waiting) if Path(key).absolute() == path]
         self.context.setLayersToLoadOnCompletion(waiting)
-        sources = {f"{path}|layername={layer}": title for layer, title in titles.items()}
+        sources = {
+            f"{file}|layername={layer}": title
+            for file in files or [str(path)]
+            for layer, title in titles.items()
+        }
         for source, title in sources.items() if wanted else ():
             self.load(source, title or wanted[0].name, force=bool(title))
         return next(iter(sources))

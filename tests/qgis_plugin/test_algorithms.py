@@ -293,6 +293,19 @@ def test_a_map_is_reviewed_in_a_browser(profile, process, tmp_path):
     assert list(read_gpkg(tmp_path / "corrected.gpkg").attributes["edited"]) == ["accepted"]
 
 
+def test_the_corrected_roads_of_each_coordinate_system_are_results(profile, process, tmp_path):
+    for name, crs in (("city", UTM), ("town", CRS.from_epsg(32633))):
+        roads = drawn([(X, Y), (X + 90, Y)], crs=crs)
+        write_gpkg(tmp_path / f"map/graphs/{name}.gpkg", roads)
+    browser = Path(profile["BROWSER"])
+    browser.write_text(BROWSER)
+    browser.chmod(0o755)
+    results, said = process("reviewmap", INPUT="map", OUTPUT="corrected.gpkg")
+    assert "Roads: " in said
+    assert results == {"OUTPUT": f"{tmp_path}/corrected_city.gpkg|layername=edges"}
+    assert len(read_gpkg(tmp_path / "corrected_town.gpkg").lines) == 1
+
+
 def test_a_network_learns_from_the_edits_of_a_map(process, tmp_path):
     write_places(tmp_path, [1003], size_px=512)
     process("maproads", INPUT="images/place_1003.tif", OUTPUT="map")
