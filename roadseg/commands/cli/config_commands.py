@@ -51,9 +51,12 @@ def check(config_path: Path | None, assignments: tuple[str, ...]) -> object:
     Example: roadseg config check --config roadseg.json
     """
     from roadseg.commands.stages import pipeline
+    from roadseg.commands.stages.declared_stages import refuse_map
     from roadseg.dataset.sets import find_scenes, find_sources
+    from roadseg.system.workspace import Workspace
 
     loaded = load(config_path, assignments)
+    refuse_map(loaded, Workspace(loaded.run))
     pipeline.check_settings(loaded)
     pipeline.check_training(loaded)
     scenes = find_sources(find_scenes(loaded.sets), area_setting=loaded.imagery.area)
