@@ -22,9 +22,9 @@ def driven(*roads):
     return add_travel(graph, np.full(len(graph.lines), 40.0))
 
 
-def compared(reference, predicted):
+def compared(reference, predicted, **options):
     ours, theirs = (driven(*roads) for roads in (reference, predicted))
-    return compare(Side(ours, ours), Side(theirs, theirs), CompareOptions())
+    return compare(Side(ours, ours), Side(theirs, theirs), CompareOptions(**options))
 
 
 def test_connectivity_is_the_ratio_of_the_shares_of_the_largest_parts():
@@ -50,6 +50,28 @@ def test_largest_parts_of_several_places_add_up():
 def test_breaks_of_several_places_are_per_km_of_all_of_them():
     both = pool([compared([ROAD], [ROAD]), compared([ROAD], BROKEN)])
     assert both.breaks.per_km == pytest.approx(1 / 0.6)
+
+
+def test_of_roads_that_are_drawn_twice_no_more_is_assumed_than_there_is():
+    graph = driven(ROAD)
+    side = Side(graph, driven(ROAD, ROAD), assumed_m=600.0)
+    assert compare(side, side, CompareOptions()).reference.assumed_speed_km == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("options", "points", "snaps", "is_near", "breaks"),
+    [
+        ({}, 7, False, False, 0),
+        ({"spacing_m": 100.0}, 4, False, False, 0),
+        ({"snap_m": 6.0}, 7, True, False, 0),
+        ({"tolerance_m": 6.0}, 7, False, True, 1),
+    ],
+)
+def test_each_option_counts_for_its_measures(options, points, snaps, is_near, breaks):
+    found = compared([ROAD], np.add(BROKEN, (0, 6)), **options)
+    assert found.length.reference_points == found.time.reference_points == points
+    assert (found.length.score > 0, found.time.score > 0) == (snaps, snaps)
+    assert (found.buffer.completeness > 0, found.breaks.count) == (is_near, breaks)
 
 
 # Streets that cross, touch, overlap and repeat each other and themselves, noded or not.
