@@ -45,7 +45,7 @@ def _output(title: str) -> Any:
 class MapRoads(RoadsegAlgorithm):
     """`roadseg map`."""
 
-    ID, TITLE = "maproads", "Map roads"
+    ID, TITLE, COMMANDS = "maproads", "Map roads", ("map", "predict")
     TAGS = "roads streets map images satellite aerial extract train"
     HELP = """Finds the roads in an image, and makes a road network of them.
 
@@ -61,8 +61,9 @@ An extent limits the work to a part of the image. It is needed for a layer of a 
 XYZ tiles, which is drawn with the size of pixels in Advanced Parameters. Check that its licence \
 allows this.
 
-The report opens from Processing > Results Viewer. An interrupted map goes on when it is started \
-again with the same folder and settings."""
+To review the map later, choose its folder at the bottom: QGIS deletes temporary ones. The report \
+opens from Processing > Results Viewer. An interrupted map goes on when it is started again with \
+the same folder and settings."""
     OUTPUTS = (
         (core.QgsProcessingOutputVectorLayer, "ROADS", "Roads"),
         (core.QgsProcessingOutputRasterLayer, "PROBABILITY", "Probability of road"),
@@ -118,14 +119,15 @@ again with the same folder and settings."""
 class ReviewMap(RoadsegAlgorithm):
     """`roadseg review`."""
 
-    ID, TITLE = "reviewmap", "Review a map"
+    ID, TITLE, COMMANDS = "reviewmap", "Review a map", ("review",)
     TAGS = "roads streets correct edit accept reject draw"
     HELP = """Opens a page in your browser, on which you accept, reject, draw and correct the \
 roads of a map. The roads that most need a look come first.
 
-Press Finish on the page when you want to end. Then the corrected roads are loaded here. Every \
-decision is kept at once, in the file edits.gpkg in the folder of the map, and you can go on \
-later. "Improve a map" learns from the decisions."""
+Press Finish on the page when you want to end. Then the corrected roads are loaded here; hide the \
+layer "Roads" below them, which still shows those that you rejected. Every decision is kept at \
+once, in the file edits.gpkg in the folder of the map, and you can go on later. "Improve a map" \
+learns from the decisions."""
 
     def inputs(self) -> list[Any]:
         return [_folder("INPUT", "Folder of the map"), _output("Corrected roads")]
@@ -136,7 +138,6 @@ later. "Improve a map" learns from the decisions."""
         decided = self.roadseg("review", folder)["roads"]
         states = ", ".join(f"{number} {name}" for name, number in decided.items())
         self.feedback.pushInfo(f"Roads: {states}")
-        output.parent.mkdir(parents=True, exist_ok=True)
         # Roads in several coordinate systems get a file each.
         files = self.roadseg("review", folder, "--export", str(output))["exported"]
         return {"OUTPUT": self.loaded(output, {"edges": ""}, files=files)}
@@ -144,17 +145,15 @@ later. "Improve a map" learns from the decisions."""
     def show(self, line: str) -> None:
         """Open the page as soon as its address is there."""
         address = re.search(r"http://\S+", line)
-        if address is None:
-            super().show(line)
-            return
-        self.feedback.pushInfo(f"The page is {address[0]} (end with Finish there)")
-        webbrowser.open(address[0])
+        super().show(f"The page is {address[0]} (end with Finish there)" if address else line)
+        if address:
+            webbrowser.open(address[0])
 
 
 class ImproveMap(RoadsegAlgorithm):
     """`roadseg improve`."""
 
-    ID, TITLE = "improvemap", "Improve a map"
+    ID, TITLE, COMMANDS = "improvemap", "Improve a map", ("improve",)
     TAGS = "roads streets train learn corrections edits review"
     HELP = """Trains the network of a map on what was decided in "Review a map", and maps its \
 images again.
@@ -189,7 +188,7 @@ folder; what was decided by hand stays as it is, and can be reviewed further the
 class TraceMask(RoadsegAlgorithm):
     """`roadseg graph`."""
 
-    ID, TITLE = "tracemask", "Trace a mask"
+    ID, TITLE, COMMANDS = "tracemask", "Trace a mask", ("graph",)
     TAGS = "roads streets graph network vectorize skeleton centreline probability"
     HELP = """Turns a mask or probabilities of roads into a road network.
 
@@ -247,6 +246,7 @@ The layers of differences hold the roads that only one side has."""
         output = self.destination("OUTPUT")
         reference, predicted = self.two_roads("REFERENCE", "PREDICTED")
         pooled = self.roadseg("score", reference, predicted)["pooled"]
+        self.extra = []  # Further options are those of this command.
         buffer = pooled["buffer"]
         results: Results = {
             **{key.upper(): buffer[key] for key in ("correctness", "completeness", "quality")},

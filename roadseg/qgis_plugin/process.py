@@ -32,7 +32,6 @@ _INSTALL = (
 )
 _LAST_LINES = 5  # Of stderr, which stand for the error of a command that ended without a word.
 
-
 Show = Callable[[str], object]  # Takes a line that the command wrote on stderr.
 
 

@@ -29,13 +29,6 @@ _READ_BY_ROADSEG = ("gpkg", "geojson", "json", "shp", "fgb", "parquet", "osm", "
 # Parameters that are not named as the options of roadseg that they set.
 _PARAMETERS = {"area": "EXTENT", "from": "START", "to": "END", "probabilities": "PROBABILITY"}
 
-# What the user of QGIS starts instead of a command.
-_ALGORITHMS = {
-    **dict.fromkeys(("map", "predict"), "Map roads"),
-    "review": "Review a map",
-    "improve": "Improve a map",
-}
-
 Results = dict[str, Any]
 
 
@@ -71,10 +64,12 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
         TITLE: its name in the toolbox.
         HELP: what it does, for the side of its dialog.
         TAGS: further words with which it is found.
+        COMMANDS: of roadseg, in place of which messages name the algorithm.
         OUTPUTS: kind, name and title of results that are no parameters.
     """
 
     ID = TITLE = HELP = TAGS = ""
+    COMMANDS: tuple[str, ...] = ()
     OUTPUTS: tuple[tuple[Any, str, str], ...] = ()
 
     def initAlgorithm(self, configuration: Any = None) -> None:
@@ -86,7 +81,7 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
 
     def processAlgorithm(self, parameters: dict[str, Any], context: Any, feedback: Any) -> Results:
         self.parameters, self.context, self.feedback = parameters, context, feedback
-        self._extra = shlex.split(self.text(EXTRA))
+        self.extra = shlex.split(self.text(EXTRA))
         self._work, self._due = "", 0.0
         try:
             return cast("Results", self.process())
@@ -138,10 +133,8 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
         return f"{point.x():.8f},{point.y():.8f}"
 
     def destination(self, name: str) -> Path:
-        """Return the GeoPackage or file of an output."""
-        is_file = self.parameterDefinition(name).type() == "fileDestination"
-        read = self.parameterAsFileOutput if is_file else self.parameterAsOutputLayer
-        return Path(read(*self.given(name))).absolute()
+        """Return the GeoPackage of an output."""
+        return Path(self.parameterAsOutputLayer(*self.given(name))).absolute()
 
     def roads(self, name: str) -> str:
         """Return a file with the lines of a layer: its own, if roadseg reads the same lines there.
@@ -173,7 +166,12 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
 
     def image(self, name: str) -> str:
         """Return the file or address of a raster layer that GDAL reads."""
-        source = str(self.raster(name).source())
+        layer = self.raster(name)
+        if layer.providerType() != "gdal":
+            raise core.QgsProcessingException(
+                f"{layer.name()} comes from a service: choose a raster file."
+            )
+        source = str(layer.source())
         return os.path.abspath(source) if Path(source).exists() else source  # noqa: PTH100
 
     def drawn(self, name: str, extent: str, pixel_m: float, folder: Path) -> str:
@@ -226,15 +224,15 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
         return ["--area", str(path)]
 
     def roadseg(self, *words: str) -> Results:
-        """Run a command of roadseg; return its summary. The first one gets the further options.
+        """Run a command of roadseg with the further options; return its summary.
 
         Raises:
             QgsProcessingException: with the message of roadseg.
             CancelledError: the user cancelled.
         """
-        extra, self._extra = self._extra, []
         try:
-            command = [*find_command(ProcessingConfig.getSetting(COMMAND) or ""), *words, *extra]
+            program = find_command(ProcessingConfig.getSetting(COMMAND) or "")
+            command = [*program, *words, *self.extra]
             self.feedback.pushCommandInfo(shlex.join(command))
             return run(
                 command,
@@ -269,7 +267,9 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
             return f'"{parameter.description()}"' if parameter else option[0]
 
         def algorithm(command: re.Match[str]) -> str:
-            return f'"{_ALGORITHMS[command[1]]}"' if command[1] in _ALGORITHMS else command[0]
+            algorithms = RoadsegAlgorithm.__subclasses__()
+            named = (f'"{each.TITLE}"' for each in algorithms if command[1] in each.COMMANDS)
+            return next(named, command[0])
 
         message = re.sub(r"`roadseg ([a-z]+)[^`]*`", algorithm, message)
         text = re.sub(r"--([a-z-]+)", title, message)

@@ -125,8 +125,8 @@ def scene_names(workspace: Workspace) -> list[str]:
         names &= set(predicted.summary["scenes"])
     if not names:
         raise MissingInputError(
-            f"{workspace.root}: contains neither graphs nor probabilities; run `roadseg map`, "
-            "`roadseg graph` or `roadseg predict` first, or name another folder"
+            f"{workspace.root}: contains neither graphs nor probabilities; run `roadseg map` "
+            "or `roadseg graph` first, or name another folder"
         )
     return sorted(names)
 

@@ -35,7 +35,8 @@ MAP = {"1": [(20, 150), (280, 150)]}  # It lacks the second road.
 PYTHON_PROGRAM = """
 import json, os, sys
 sys.path[:0] = sys.argv[1:3]
-from qgis.core import QgsApplication, QgsProcessingContext, QgsProcessingFeedback, QgsProject
+from qgis.core import QgsApplication, QgsProcessingContext, QgsProcessingFeedback
+from qgis.core import QgsProcessingException, QgsProject, QgsRasterLayer
 application = QgsApplication([], True)
 application.initQgis()
 import processing
@@ -53,6 +54,12 @@ class Impatient(QgsProcessingFeedback):
 
 processing.runAndLoadResults("roadseg:tracemask", {"INPUT": mask, "OUTPUT": "TEMPORARY_OUTPUT"})
 layers = [[l.name(), l.renderer().type()] for l in QgsProject.instance().mapLayers().values()]
+service = QgsRasterLayer("type=xyz&url=http://127.0.0.1:1/{z}/{x}/{y}.png", "Service", "wms")
+QgsProject.instance().addMapLayer(service)
+try:
+    processing.run("roadseg:tracemask", {"INPUT": service, "OUTPUT": "TEMPORARY_OUTPUT"})
+except QgsProcessingException as error:
+    refused = str(error)
 context = QgsProcessingContext()
 map_roads = {"INPUT": image, "OUTPUT": "map"}
 told = processing.run("roadseg:maproads", map_roads, feedback=Impatient(), context=context)
@@ -61,7 +68,7 @@ try:
     children = True
 except ChildProcessError:
     children = False
-print(json.dumps([layers, told, children]), flush=True)
+print(json.dumps([layers, refused, told, children]), flush=True)
 os._exit(0)  # QGIS 3.22 does not always end in order
 """
 
@@ -236,10 +243,12 @@ def test_bad_input_gets_one_line(process, tmp_path):
     image = "images/place_1001.tif"
     below = {"INPUT": image, "OUTPUT": "roads.geojson/map"}
     photo = {"INPUT": image, "OUTPUT": "traced.gpkg"}
+    nothing = {"INPUT": "elsewhere", "OUTPUT": "corrected.gpkg"}
     for algorithm, given, message in (
         ("compareroads", same, "Both are the same layer"),
         ("maproads", below, "roads.geojson/map/sources: Not a directory"),
         ("tracemask", photo, 'for an image, run "Map roads" first'),
+        ("reviewmap", nothing, 'run "Map roads" or "Trace a mask" first'),
     ):
         results, said = process(algorithm, **given)
         assert results is None
@@ -287,8 +296,9 @@ def test_a_map_is_reviewed_in_a_browser(profile, process, tmp_path):
     browser = Path(profile["BROWSER"])
     browser.write_text(BROWSER)
     browser.chmod(0o755)
-    results, said = process("reviewmap", INPUT="map", OUTPUT="corrected.gpkg")
+    results, said = process("reviewmap", INPUT="map", EXTRA="--who Ana", OUTPUT="corrected.gpkg")
     assert "Roads: 1 accepted" in said
+    assert "corrected.gpkg --who Ana" in said  # Of both commands.
     assert results == {"OUTPUT": f"{tmp_path}/corrected.gpkg|layername=edges"}
     assert list(read_gpkg(tmp_path / "corrected.gpkg").attributes["edited"]) == ["accepted"]
 
@@ -345,8 +355,9 @@ def test_layers_are_loaded_with_their_styles_and_a_cancelled_command_is_gone(
         text=True,
         check=True,
     )
-    layers, told, children = json.loads(done.stdout.splitlines()[-1])
+    layers, refused, told, children = json.loads(done.stdout.splitlines()[-1])
     assert layers == [["Roads", "graduatedSymbol"]]
+    assert "Service comes from a service: choose a raster file" in refused
     assert told == {}
     assert not children
     assert {path.name for path in (tmp_path / "map").iterdir()} <= {

@@ -271,7 +271,7 @@ def qgis() -> None:
 def install(*, profile: str | None) -> object:
     """Install the QGIS plugin for this user, or bring it up to date.
 
-    The plugin adds six algorithms to the toolbox of QGIS's Processing, which start this roadseg.
+    The plugin adds eight algorithms to the toolbox of QGIS's Processing, which start this roadseg.
     Install it again after roadseg has moved to another environment.
 
     \b
