@@ -189,6 +189,25 @@ def test_a_review_that_does_not_end_is_told_of(tab, opened):
     assert not page.locator("#ended").is_visible()
 
 
+def test_a_second_click_on_finish_asks_nothing_of_the_ended_server(tab, opened):
+    asked = []
+
+    def end_once(route):
+        asked.append(route)
+        if len(asked) == 1:
+            route.fulfill(json={})
+        else:
+            route.abort()
+
+    tab().route("**/finish", end_once)
+    page = opened()
+    page.dblclick("#finish")
+    page.locator("#ended").wait_for()
+    page.evaluate("review.busy")
+    page.unroute_all()
+    assert len(asked) == 1
+
+
 def test_a_server_that_is_gone_is_told_of(tab, opened):
     # Before the page is there: what it asks for at once afterwards could still pass.
     tab().route("**/edit", lambda route: route.abort())

@@ -16,7 +16,7 @@ const KEYS = [
   ["Arrows", "move the map"], ["Enter", "choose what is in the middle"], ["?", "these keys"],
 ];
 const POST = { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" };
-const GONE = "The server does not answer. All that was acknowledged is kept. Start roadseg review again, and open the address that it prints.";
+const GONE = "The server does not answer. All that was acknowledged is kept. Start the review again, which opens at a new address.";
 
 class Review {
   constructor(told, changes) {
@@ -116,6 +116,7 @@ class Review {
 
   finish() {
     this.queue(async () => {
+      if (byId("ended").open) return undefined; // A second click; nobody answers any more.
       const answer = await fetch("finish", POST);
       if (!answer.ok) return this.tell((await answer.json()).error, true);
       return byId("ended").showModal();
