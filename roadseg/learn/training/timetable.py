@@ -105,7 +105,8 @@ def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
     if before != now and not (before and now and before < now):
         raise ConfigError(
             f"{checkpoint_path(folder, 'last')}: the training was started with train.minutes "
-            f"{before} (now {now}); restore this setting to resume it, or retrain with --force"
+            f"{before} (now {now}); restore this setting to resume it, or train with --force or "
+            "in another folder"
         )
     if now is None:
         return options
