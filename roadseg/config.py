@@ -162,8 +162,8 @@ def find_config(
     if named is None and not required:
         return None
     raise ConfigError(
-        f"{path} does not exist; create a config with `roadseg init`, or use another one "
-        "with --config"
+        f"{path} does not exist; create a config with `roadseg init`, use another one with "
+        "--config, or name a run folder that has one"
     )
 
 

@@ -413,9 +413,8 @@ def test_a_run_folder_that_is_named_has_its_own_config(monkeypatch, here, write)
 
 @pytest.mark.usefixtures("here")
 def test_a_missing_config_is_named():
-    with pytest.raises(
-        ConfigError, match=r"roadseg\.json does not exist; create a config with `roadseg init`"
-    ):
+    created = r"roadseg\.json does not exist; create a config with `roadseg init`"
+    with pytest.raises(ConfigError, match=rf"{created}.* or name a run folder that has one"):
         find_config(None)
 
 

@@ -308,10 +308,11 @@ def review(
 ) -> object:
     """Accept, reject, draw and correct the roads of a RUN in a browser.
 
-    RUN is a run folder, or a folder with graphs or probabilities. The page is served on this
-    machine only, at an address that contains a secret. The roads that most need a look come first.
-    Every edit is written to edits.gpkg in the folder before it is shown as done; QGIS can change
-    that file as well. End with Finish or Ctrl+C, and resume at any time.
+    RUN is a run folder (without it, that of the config), or a folder with graphs or probabilities.
+    The page is served on this machine only, at an address that contains a secret. The roads that
+    most need a look come first. Every edit is written to edits.gpkg in the folder before it is
+    shown as done; QGIS can change that file as well. End with Finish or Ctrl+C, and resume at any
+    time.
 
     \b
     Examples:
