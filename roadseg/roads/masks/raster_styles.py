@@ -48,6 +48,7 @@ def probability_renderer(bins: SpeedBins) -> ET.Element:
     for share, colour in zip(np.linspace(0, 1, len(PROBABILITIES)), PROBABILITIES, strict=True):
         item = {"value": f"{share * CERTAIN:g}", "label": f"{share:.0%}", "color": as_hex(colour)}
         ET.SubElement(ramp_shader, "item", item, alpha=str(round(share * _OPAQUE)))
+    ET.SubElement(ramp_shader, "rampLegendSettings", minimumLabel="0%", maximumLabel="100%")
     return renderer
 
 

@@ -36,3 +36,8 @@ def test_probabilities_show_the_last_band_more_opaque_the_more_certain():
     assert (alphas[0], alphas[-1], values[0], values[-1]) == (0, 255, 0, 255)
     assert alphas == sorted(alphas)
     assert values == sorted(values)
+
+
+def test_the_legend_of_probabilities_is_in_percent_instead_of_bytes():
+    legend = probability_renderer(DEFAULT_BINS).find(".//rampLegendSettings")
+    assert [legend.get("minimumLabel"), legend.get("maximumLabel")] == ["0%", "100%"]
