@@ -21,6 +21,7 @@ from roadseg.review.edits import Edit
 from roadseg.review.order import worth_of_looks
 from roadseg.roads.graph.joining import disjoint_union, to_crs, touching
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
+from roadseg.roads.labels.traffic import assumed_speeds
 from roadseg.roads.masks.tiled_probabilities import as_one, group_tiles
 from roadseg.roads.tracing.link_paths import trace_links
 from roadseg.roads.tracing.trace import PixelSource
@@ -92,6 +93,9 @@ class Sheet:
             for name, of in known.items()
             if of in base.attributes
         }
+        if "kph" in columns:
+            for row in np.flatnonzero(assumed_speeds(base.attributes, len(base.lines))):
+                columns["kph"][row] = None  # As if there were none.
         return {
             "box": self.area.box,
             "scenes": [self._scene(scene) for scene in self.scenes],

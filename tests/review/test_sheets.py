@@ -1,5 +1,7 @@
 """A road is drawn along the probabilities, and straight where they show none."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import shapely
@@ -9,7 +11,9 @@ from pyproj import CRS
 from roadseg.raster.grid import Grid
 from roadseg.review import sheets
 from roadseg.review.sheets import draw_path
+from roadseg.roads.formats.files import write_gpkg
 from roadseg.roads.masks.probabilities import Probability
+from tests.review.conftest import open_session
 
 UTM = CRS.from_epsg(32611)
 CORNER = (480_000, 3_650_000)
@@ -61,3 +65,11 @@ def test_a_road_is_straight_where_nothing_is_seen():
 def test_places_outside_of_the_pixels_are_led_to(corner):
     ends = [(-20, 50), (130, 50)]
     assert np.array(way_between(*ends, corner).coords)[[0, -1]] == pytest.approx(np.array(ends))
+
+
+def test_assumed_speeds_are_not_shown(run, crossroads):
+    known = {"speed_known": np.array([0, 1, 1, 1, 1], dtype=np.uint8)}
+    roads = replace(crossroads, attributes=crossroads.attributes | known)
+    write_gpkg(run.graph("city"), roads)
+    (sheet,) = open_session(run).sheets
+    assert sheet.describe()["kph"] == [None, 40, 40, 40, 40]
