@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from affine import Affine
@@ -106,10 +106,12 @@ def in_memory(
     """Return an array of probabilities or of road pixels, with its location.
 
     Args:
-        pixels: shape (row, col): bool; uint8 with 255 for certain; or 0 to 1.
+        pixels: shape (row, col): bool; uint8 with 255 for certain; or 0 to 1. Masked pixels are no
+            road.
         transform: from (col, row) to (x, y), as in rasterio.
         crs: of x and y: any form of CRS that pyproj knows; None for metres without georeference.
-        gsd_m: pixel size in metres, if there is no transform.
+        gsd_m: pixel size in metres, if there is no transform; the grid is that of a file without
+            one, see `grid_of`.
 
     Raises:
         ConfigError: if the array has another shape or other values, or no location.
@@ -118,10 +120,12 @@ def in_memory(
     if pixels.ndim != _PLANE or 0 in pixels.shape:
         raise ConfigError(f"{_THE_ARRAY}: has shape {pixels.shape}, expected (row, col)")
     _require_place(transform, crs, gsd_m)
-    if transform is None:
-        transform = Affine.scale(gsd_m, -gsd_m) if gsd_m else Affine.identity()
     height, width = pixels.shape
-    return Probability(Grid(_crs(crs), transform, height, width), _as_bytes(pixels))
+    if transform is None:
+        size_m = cast("float", gsd_m)  # Otherwise the array has no location.
+        transform = Affine(size_m, 0, 0, 0, -size_m, height * size_m)
+    grid = Grid(_crs(crs), transform, height, width)
+    return Probability(grid, _as_bytes(np.ma.filled(pixels, 0)))
 
 
 def _require_array(value: object) -> None:
@@ -137,8 +141,9 @@ def _require_place(transform: Affine | None, crs: object, gsd_m: float | None) -
             f"{_THE_ARRAY}: has no location; expected transform and crs, as in rasterio, or "
             "gsd_m, the pixel size in metres"
         )
-    if transform is not None and crs is None:
-        raise ConfigError(f"{_THE_ARRAY}: has a transform but no crs, expected both")
+    if (transform is None) != (crs is None):
+        has = "crs but no transform" if transform is None else "transform but no crs"
+        raise ConfigError(f"{_THE_ARRAY}: has a {has}, expected both")
 
 
 def _crs(crs: object) -> CRS:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import rasterio
 from affine import Affine
+from PIL import Image
 
 import roadseg
 from roadseg.errors import CheckpointError, ConfigError, DataError
@@ -77,10 +78,28 @@ def test_a_traced_array_lies_where_the_file_lies(mask, city):
     assert found.edges.geometry.equals(of_file.edges.geometry)
 
 
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.float32])
+def test_masked_pixels_are_no_road(dtype):
+    road = np.zeros((60, 60), dtype)
+    road[20:30] = 1 if dtype != np.uint8 else 255
+    pixels = np.ma.masked_array(np.ones_like(road) * road.max(), mask=road == 0)
+    found, expected = (roadseg.trace(each, gsd_m=1) for each in (pixels, road))
+    assert found.edges.equals(expected.edges)
+
+
+def test_an_array_without_a_place_is_traced_where_its_file_is(mask, tmp_path):
+    road = (mask[0] > 0) & (mask[0] < 255)
+    path = tmp_path / "mask.png"
+    Image.fromarray(np.uint8(road) * np.uint8(255)).save(path)
+    found, expected = (roadseg.trace(each, gsd_m=0.5) for each in (road, path))
+    assert found.edges.geometry.equals(expected.edges.geometry)
+
+
 @pytest.mark.parametrize(
     ("pixels", "place", "message"),
     [
         (np.zeros((4, 4), bool), {}, "has no location; expected transform"),
+        (np.zeros((4, 4), bool), {"crs": 32632, "gsd_m": 1}, "has a crs but no transform"),
         (np.zeros((2, 4, 4), bool), {"gsd_m": 1}, "has shape (2, 4, 4), expected (row, col)"),
         (np.zeros((0, 4), bool), {"gsd_m": 1}, "has shape (0, 4), expected (row, col)"),
         (np.full((4, 4), 1.1), {"gsd_m": 1}, "float64 from 1.1 to 1.1, expected bool, uint8"),
