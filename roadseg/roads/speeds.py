@@ -126,12 +126,3 @@ def shown_name(name: str) -> str:
         return name
     factor = KPH_PER_MPH if shown == "km/h" else 1 / KPH_PER_MPH
     return f"{_NUMBER.sub(lambda limit: f'{float(limit[0]) * factor:.0f}', limits)} {shown}"
-
-
-def number(value: object) -> float | None:
-    """Read a number that may be a string, as SpaceNet writes them; None if it is not."""
-    try:
-        read = float(str(value).strip())
-    except ValueError:
-        return None
-    return read if math.isfinite(read) else None

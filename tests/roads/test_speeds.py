@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins, number
+from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
 
 KPH_BINS = SpeedBins((30.0, 50.0, 100.0), "km/h")
 
@@ -81,11 +81,3 @@ def test_30_edges_are_allowed_and_31_are_not():
     assert SpeedBins(tuple(range(1, 31))).count == 31
     with pytest.raises(ValueError, match="expected 1 to 30 increasing edges"):
         SpeedBins(tuple(range(1, 32)))
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [("2.5", 2.5), (" 5 ", 5), (3, 3), (np.int64(4), 4), ("x", None), ("nan", None), (None, None)],
-)
-def test_a_number_may_be_a_string(value, expected):
-    assert number(value) == expected

@@ -10,11 +10,11 @@ import numpy as np
 from roadseg.arrays import Array, Bools, Floats, Texts
 from roadseg.roads.labels.highways import RoadClasses, classify, is_unpaved, usual_mph
 from roadseg.roads.labels.maxspeed import maxspeed_mph
-from roadseg.roads.labels.tags import PACKED, Tags, highway_key, read_tags, text
+from roadseg.roads.labels.tags import PACKED, Tags, highway_key, number, read_tags, text
 from roadseg.roads.labels.traffic import DEFAULT, NO_STRUCTURE, ONE_WAY, Traffic, read_traffic
 from roadseg.roads.labels.traffic import KEYS as TRAFFIC_KEYS
 from roadseg.roads.options import LabelOptions, SchemeName
-from roadseg.roads.speeds import KPH_PER_MPH, SpeedUnit, number
+from roadseg.roads.speeds import KPH_PER_MPH, SpeedUnit
 
 OWN_SPEED = "speed_kph"  # The key that roadseg and osmnx write.
 # Keys of seconds, of which the first wins: SpaceNet's and CRESI's, osmnx's and ours, a Shapefile's.

@@ -1,5 +1,6 @@
 """Tags: the attributes of label features as text, however their file keeps them."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -113,6 +114,15 @@ def text(value: object) -> str:
     if written.startswith("["):
         return ";".join(item.strip() for item in _ITEM.findall(written) if item.strip())
     return written.removesuffix(".0")
+
+
+def number(value: object) -> float | None:
+    """Read a number that may be a string, as SpaceNet writes them; None if it is not."""
+    try:
+        read = float(str(value).strip())
+    except ValueError:
+        return None
+    return read if math.isfinite(read) else None
 
 
 def without_lists(column: Array) -> Array:

@@ -7,9 +7,8 @@ import numpy as np
 
 from roadseg.arrays import Array, Bools, Columns, Ints, Objects, Texts
 from roadseg.roads.labels.highways import highway_class
-from roadseg.roads.labels.tags import Tags
+from roadseg.roads.labels.tags import Tags, number
 from roadseg.roads.options import NO_ROADS
-from roadseg.roads.speeds import number
 
 ONE_WAY, CARS = "oneway", "motor_vehicle"  # Tags that edges have as attributes.
 SPEED_SOURCE = "speed_source"

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadseg.roads.labels.tags import highway_key, read_tags, text
-from roadseg.roads.speeds import number
+from roadseg.roads.labels.tags import highway_key, number, read_tags, text
 
 
 def column(*values):
@@ -89,3 +88,11 @@ def test_packed_tags_come_back(tags):
 )
 def test_the_class_of_roads_has_a_name_in_each_kind_of_file(keys, expected):
     assert highway_key(keys) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("2.5", 2.5), (" 5 ", 5), (3, 3), (np.int64(4), 4), ("x", None), ("nan", None), (None, None)],
+)
+def test_a_number_may_be_a_string(value, expected):
+    assert number(value) == expected
