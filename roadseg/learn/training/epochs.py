@@ -43,7 +43,7 @@ class Epochs:
         validation_batches: batches to validate on; None if nothing is held out.
         settings: facts to keep in checkpoints.
         loss: sum of the losses of the current epoch, on the device.
-        before: steps of the finished epochs.
+        steps_before: steps of the finished epochs.
         step: finished steps of the current epoch.
         clock: the time of the training, which may be limited, and the rows of finished epochs.
         stop: whether a signal to stop has come.
@@ -57,7 +57,7 @@ class Epochs:
     folder: Path
     settings: Facts
     loss: Tensor
-    before: int
+    steps_before: int
     step: int
     clock: TrainingClock
     stop: Stop
@@ -67,7 +67,7 @@ class Epochs:
     @property
     def taken(self) -> int:
         """Finished steps of the whole training."""
-        return self.before + self.step
+        return self.steps_before + self.step
 
     def run(self) -> list[Row]:
         """Train until the last epoch; if asked to stop, write `last` and exit."""
@@ -119,7 +119,7 @@ class Epochs:
             "windows_per_s": round(windows / trained_s, 3) if trained_s else 0.0,
         }
         history.append(row)
-        self.before, self.step = self.taken, 0
+        self.steps_before, self.step = self.taken, 0
         self.loss.zero_()
         self._keep(row, columns)
         clock.read()  # All processes wait for the first one here.
@@ -196,7 +196,7 @@ class Epochs:
         tensors, values = self.trainer.state()
         facts = self._facts() | {
             "history": self.clock.history,
-            "steps_before": self.before,
+            "steps_before": self.steps_before,
             "step": self.step,
             **self.clock.state(),
         }

@@ -191,7 +191,7 @@ def train(
                 folder=folder,
                 settings=settings | {"began_with": origin},
                 loss=loss.to(device.type),
-                before=before.get("steps_before", 0),
+                steps_before=before.get("steps_before", 0),
                 step=step,
                 clock=clock,
                 stop=stop,
