@@ -165,7 +165,7 @@ def _metric(xy: Floats, place: Grid | float) -> Floats:
     return np.asarray(xy * [place, -place])
 
 
-_HEADER = ("ImageId", "WKT_Pix", "length_m", "travel_time_s")
+_HEADER = (_ID, _WKT, "length_m", TRAVEL_TIME)
 _EMPTY = ("LINESTRING EMPTY", 0.0, 0.0)  # The row of an image without roads.
 _DECIMALS = 4  # Decimals of a pixel.
 

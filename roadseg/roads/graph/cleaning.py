@@ -291,7 +291,6 @@ def _draw_to(graph: RoadGraph, rows: Ints, places: Floats) -> Lines:
     last = np.cumsum(sizes) - 1
     first = last - sizes + 1
     stays = np.ones(len(xy), dtype=bool)
-    # Vertices between the old end and the new one would make the line turn back.
     for vertex, place in ((first, places[:, 0]), (last, places[:, 1])):
         moved = np.hypot(*(xy[vertex] - place).T)
         stays &= np.hypot(*(xy - place[line]).T) > moved[line]

@@ -37,7 +37,7 @@ class Apls:
         score_margin: half the width of the 95 % confidence interval of `score`; 0 if exact.
         reference_points: control points of the reference.
         predicted_points: control points of the prediction.
-        reference_sources: how many of them routes were started from, all unless sampled.
+        reference_sources: from how many of them routes start, all unless sampled.
         predicted_sources: the same of the prediction.
     """
 
@@ -69,10 +69,10 @@ def apls_by(
     Control points are all junctions and ends of roads and evenly spaced points between them
     (`place_control_points`). Each is snapped to the nearest edge of the other graph, of several
     equally near to the one that is drawn like its own, and is missing there if that is further away
-    than `snap_m`. Every ordered pair of different control points
-    with a route of cost L between them in their own graph counts min(1, |L - L'| / L), L' being
-    the cost between the snapped points; 1 if one of them is missing or no route joins them; and if
-    L is 0, then 0 if L' is 0 too, else 1. A direction scores 1 minus the mean over its pairs.
+    than `snap_m`. Every ordered pair of different control points with a route of cost L between
+    them in their own graph counts min(1, |L - L'| / L), L' being the cost between the snapped
+    points; 1 if one of them is missing or no route joins them; and if L is 0, then 0 if L' is 0
+    too, else 1. A direction scores 1 minus the mean over its pairs.
 
     A graph without any such pair is empty: two empty graphs score 1, an empty and another 0, in
     both directions. A prediction that is missing (None) scores 0 against anything.
@@ -170,7 +170,8 @@ class Similarity:
     Attributes:
         score: from 0 (none is there) to 1 (all cost the same); None if there is no route.
         margin: half the width of the 95 % confidence interval of the score; 0 if exact.
-        sources: how many of them routes were started from; all if exact.
+        points: control points of the graph.
+        sources: from how many of them routes start; all if exact.
     """
 
     score: float | None
@@ -226,7 +227,7 @@ def mean_similarity(
     Args:
         points: k control points in `source`.
         snapped: the same k points in `target`.
-        is_snapped: shape (k,), which of them there are in `target`.
+        is_snapped: shape (k,), which of them are near enough to an edge of `target`.
 
     Source: W. G. Cochran, "Sampling Techniques", 3rd ed., 1977, sections 2.11 and 6.4.
     """
