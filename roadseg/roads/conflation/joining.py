@@ -10,7 +10,7 @@ from roadseg.roads.conflation.map_ways import MapWays
 from roadseg.roads.conflation.missing_parts import MissingParts
 from roadseg.roads.conflation.new_roads import VERTEX_M
 from roadseg.roads.graph.directions import cosine
-from roadseg.roads.graph.road_graph import RoadGraph, distances_along, end_points
+from roadseg.roads.graph.road_graph import RoadGraph, end_points, vertices_along
 from roadseg.roads.tracing.dead_ends import are_clear, headings, link_costs, longest_links_m
 
 _LEAST_COS = np.cos(np.radians(60))  # A link turns off the heading of a dead end by this at most.
@@ -181,7 +181,7 @@ def _draw_to_map(
     graph: RoadGraph, row: int, joints: Joints, apart: Floats, is_moved: Bools
 ) -> shapely.LineString:
     """Draw the joined ends of one line to their places on the map."""
-    xy, along = distances_along(graph.lines[row])
+    xy, _, along = vertices_along(graph.lines[row])
     keeps = np.ones(len(xy), dtype=bool)
     ends = [xy[:0], xy[:0]]
     nodes = graph.ends[row].tolist()

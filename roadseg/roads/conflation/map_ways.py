@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
-from roadseg.roads.graph.road_graph import cut_lines, ranges
+from roadseg.roads.graph.road_graph import cut_lines, ranges, vertices_along
 from roadseg.roads.graph.shortest_paths import adjacency
 
 _SNAP_M = 2.0  # Metres; a node of a way so near is taken instead of a new one.
@@ -51,11 +51,7 @@ class MapWays:
     @cached_property
     def along(self) -> Floats:
         """Distance of every vertex from the start of its way, shape (k,), metres."""
-        steps = np.hypot(*np.diff(self.xy, axis=0, prepend=self.xy[:1]).T)
-        steps[self.first[:-1]] = 0
-        travelled = np.cumsum(steps)
-        sizes = np.diff(self.first)
-        return np.asarray(travelled - np.repeat(travelled[self.first[:-1]], sizes))
+        return vertices_along(self.lines)[2]
 
     @cached_property
     def is_junction(self) -> Bools:

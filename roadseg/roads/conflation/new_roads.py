@@ -11,7 +11,7 @@ from pyproj import CRS
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.conflation.map_ways import Insertions, MapWays, place_nodes
-from roadseg.roads.graph.road_graph import RoadGraph, distances_along, lines_from, part_attributes
+from roadseg.roads.graph.road_graph import RoadGraph, lines_from, part_attributes, vertices_along
 
 CONFIDENCE = "confidence"  # Attribute of predicted edges.
 IS_APART = "is_apart"  # The same: 1 for bridges and tunnels.
@@ -197,7 +197,7 @@ class _Nodes:
 
     def along(self, row: int, between: list[tuple[float, int]]) -> list[int]:
         """Return the nodes of a road: its ends, nodes at places along it, and its vertices."""
-        xy, place = distances_along(self._drawn.lines[row])
+        xy, _, place = vertices_along(self._drawn.lines[row])
         fixed = np.array([0, place[-1], *(at for at, _ in between)])
         inner = [
             (float(place[v]), self._add(xy[v]))

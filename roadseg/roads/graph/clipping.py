@@ -6,10 +6,10 @@ import shapely
 from roadseg.arrays import Floats, Ints, Lines
 from roadseg.roads.graph.road_graph import (
     RoadGraph,
-    distances_along,
     end_points,
     part_attributes,
     take_edges,
+    vertices_along,
 )
 
 _TOUCHING_M = 1e-6  # Metres; pieces of a line no further apart are one piece.
@@ -51,7 +51,7 @@ def _spans_of(line: shapely.LineString, polygon: shapely.Geometry) -> Floats:
     Segments are cut one by one, because cutting a whole line that crosses itself would also cut
     it at the crossing.
     """
-    xy, along = distances_along(line)
+    xy, _, along = vertices_along(line)
     segments = shapely.linestrings(np.stack([xy[:-1], xy[1:]], axis=1))
     parts, segment = shapely.get_parts(shapely.intersection(segments, polygon), return_index=True)
     # Segments that only touch the polygon leave a point or an empty line.
@@ -87,7 +87,7 @@ def _cut_out(graph: RoadGraph, edges: Ints, spans: Floats) -> tuple[Floats, Ints
 
 def _part(line: shapely.LineString, span: Floats) -> Floats:
     """Return the coordinates of a part of a line, given as a span of its length."""
-    xy, along = distances_along(line)
+    xy, _, along = vertices_along(line)
     low, high = span * along[-1]
     inner = (along > low + _TOUCHING_M) & (along < high - _TOUCHING_M)
     cuts = np.column_stack([np.interp([low, high], along, axis) for axis in xy.T])

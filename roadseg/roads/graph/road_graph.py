@@ -131,10 +131,16 @@ def end_points(lines: Lines) -> Floats:
     return np.asarray(ends.reshape(-1, 2, 2))
 
 
-def distances_along(line: shapely.LineString) -> tuple[Floats, Floats]:
-    """Return the vertices of a line, shape (k, 2), and the distance along it of each."""
-    xy = shapely.get_coordinates(line)
-    return xy, np.append(0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T)))
+def vertices_along(lines: Lines | shapely.LineString) -> tuple[Floats, Ints, Floats]:
+    """Return the vertices of lines: x and y, shape (k, 2), row of the line, metres from its start.
+
+    They follow each other as along the lines, one line after the other.
+    """
+    xy, line = shapely.get_coordinates(lines, return_index=True)
+    steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
+    steps[np.diff(line, prepend=-1) > 0] = 0
+    travelled = np.cumsum(steps)
+    return xy, line, travelled - travelled[np.searchsorted(line, line)]
 
 
 def cut_lines(lines: Lines, begin: Floats, end: Floats) -> Lines:
@@ -192,11 +198,7 @@ def with_vertices(lines: Lines, chosen: Ints, points: Floats) -> Lines:
         points: shape (k, 2), x and y.
     """
     rows = np.unique(chosen)
-    xy, line = shapely.get_coordinates(lines[rows], return_index=True)
-    steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
-    steps[np.diff(line, prepend=-1) > 0] = 0
-    travelled = np.cumsum(steps)
-    along = travelled - travelled[np.searchsorted(line, line)]
+    xy, line, along = vertices_along(lines[rows])
     # Sorted by their distance along the line, new vertices fall between the old ones.
     added = shapely.line_locate_point(lines[chosen], shapely.points(points))
     order = np.lexsort([np.append(along, added), np.append(line, np.searchsorted(rows, chosen))])

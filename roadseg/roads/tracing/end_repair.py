@@ -9,7 +9,7 @@ from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import BRANCH_M, BRANCH_RADII, merge_chains
 from roadseg.roads.graph.directions import places_inside, unit
 from roadseg.roads.graph.groups import group_means
-from roadseg.roads.graph.road_graph import RoadGraph, lines_from
+from roadseg.roads.graph.road_graph import RoadGraph, lines_from, vertices_along
 from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.dead_ends import BORDER_M, DeadEnds, find_dead_ends, headings
 
@@ -212,13 +212,10 @@ def _half_widths(lines: Lines, at_start: Bools, mask: CoarseMask) -> Floats:
 
 def redraw_tips(graph: RoadGraph, rows: Ints, tips: Floats) -> RoadGraph:
     """Replace the first and last `tips` metres, shape (m, 2), of edges by lines to their nodes."""
-    xy, line = shapely.get_coordinates(graph.lines[rows], return_index=True)
-    steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
+    xy, line, since = vertices_along(graph.lines[rows])
     is_first = np.diff(line, prepend=-1) > 0
     is_last = np.diff(line, append=-1) != 0
-    travelled = np.cumsum(np.where(is_first, 0.0, steps))
-    since = travelled - travelled[is_first][line]
-    until = travelled[is_last][line] - travelled
+    until = since[is_last][line] - since
     xy[is_first], xy[is_last] = graph.nodes[graph.ends[rows]].transpose(1, 0, 2)
     start_m, stop_m = tips[rows[line]].T
     keep = is_first | is_last | ((since >= start_m) & (until >= stop_m))
