@@ -47,7 +47,7 @@ from roadseg.review.training_ground import (
     write_edit_mask,
     write_ground,
 )
-from roadseg.roads.graph.road_graph import sample_points, separate_edges
+from roadseg.roads.graph.road_graph import sample_points
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system.files import atomic_write
 from roadseg.system.locks import lock
@@ -361,9 +361,8 @@ def _measure(
 
 def _found_m(grid: Grid, mask: Bools, lines: Lines, crs: CRS) -> float:
     """Return the length of lines, in metres, on which a mask shows a road."""
-    graph = separate_edges(lines, crs, {})
-    xy, edge = sample_points(graph, spacing_m=_SPACING_M)
-    size_m = (graph.length_m / np.bincount(edge, minlength=len(lines)))[edge]
+    xy, line = sample_points(lines, spacing_m=_SPACING_M)
+    size_m = (shapely.length(lines) / np.bincount(line, minlength=len(lines)))[line]
     at = np.floor(grid.from_metric(reproject_points(xy, crs, grid.metric_crs))).astype(np.int64)
     row, col = at.clip(0, [grid.height - 1, grid.width - 1]).T
     return float(size_m[mask[row, col]].sum())

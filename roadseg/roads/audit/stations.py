@@ -7,7 +7,7 @@ import shapely
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.directions import left_of, unit
-from roadseg.roads.graph.road_graph import end_points, ranges, unique_pairs
+from roadseg.roads.graph.road_graph import end_points, ranges, sample_points, unique_pairs
 
 SPACING_M = 3.0  # Metres between stations of a way, at most.
 _JUNCTION_M = 10.0  # Metres along a way on both sides of a junction that show the other road.
@@ -54,16 +54,13 @@ class Stations:
 def spread_stations(lines: Lines) -> Stations:
     """Spread stations along the lines of ways, in metres, none of them of length 0.
 
-    Each line is taken as the fewest equal parts no longer than `SPACING_M`, with a station in the
-    middle of each. The direction of the way there is that from the station before to the one after.
+    Stations are `sample_points`. The direction of the way there is that from the station before to
+    the one after.
     """
-    length = shapely.length(lines)
-    count = np.maximum(np.ceil(length / SPACING_M), 1).astype(np.int64)
+    xy, line = sample_points(lines, spacing_m=SPACING_M)
+    way = line.astype(np.int64)
+    count = np.bincount(way, minlength=len(lines))
     first = np.cumsum(count) - count
-    way = np.repeat(np.arange(len(lines)), count)
-    nth = np.arange(len(way)) - first[way]
-    at = (nth + 0.5) * (length / count)[way]
-    xy = shapely.get_coordinates(shapely.line_interpolate_point(lines[way], at))
     last = first + count - 1
     before = np.maximum(np.arange(len(way)) - 1, first[way])
     after = np.minimum(np.arange(len(way)) + 1, last[way])
@@ -71,7 +68,8 @@ def spread_stations(lines: Lines) -> Stations:
     is_alone = count[way] == 1
     start, end = end_points(lines).transpose(1, 0, 2)
     ahead[is_alone] = (end - start)[way[is_alone]]
-    return Stations(way, first, count, length / count, xy, left_of(unit(ahead)))
+    spacing_m = shapely.length(lines) / count
+    return Stations(way, first, count, spacing_m, xy, left_of(unit(ahead)))
 
 
 def near_junctions(lines: Lines, stations: Stations) -> Bools:

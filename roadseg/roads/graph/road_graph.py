@@ -236,29 +236,29 @@ def without_duplicate_edges(graph: RoadGraph) -> RoadGraph:
     return RoadGraph(graph.crs, graph.nodes, graph.ends[kept], graph.lines[kept], columns)
 
 
-def sample_points(graph: RoadGraph, *, spacing_m: float) -> tuple[Floats, NDArray[np.int32]]:
-    """Spread points evenly along the whole line of every edge.
+def sample_points(lines: Lines, *, spacing_m: float) -> tuple[Floats, NDArray[np.int32]]:
+    """Spread points evenly along the whole of every line.
 
-    Each edge is taken as the fewest equal parts no longer than `spacing_m`, with a point in the
+    Each line is taken as the fewest equal parts no longer than `spacing_m`, with a point in the
     middle of each part.
 
     Args:
-        spacing_m: greatest distance between points of an edge, above 0.
+        spacing_m: greatest distance between points of a line, above 0.
 
     Returns:
-        Positions x, y in metres, shape (k, 2), and the row of the edge of each, shape (k,).
+        Positions x, y in metres, shape (k, 2), and the row of the line of each, shape (k,).
     """
-    counts = np.maximum(np.ceil(graph.length_m / spacing_m), 1).astype(np.int64)
+    counts = np.maximum(np.ceil(shapely.length(lines) / spacing_m), 1).astype(np.int64)
     before = np.cumsum(counts) - counts
-    edge = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    points = np.empty((len(edge), 2))
-    for first in range(0, len(edge), _POINTS_AT_ONCE):
-        rows = edge[first : first + _POINTS_AT_ONCE]
+    line = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    points = np.empty((len(line), 2))
+    for first in range(0, len(line), _POINTS_AT_ONCE):
+        rows = line[first : first + _POINTS_AT_ONCE]
         nth = np.arange(first, first + len(rows)) - before[rows]
         along = (nth + 0.5) / counts[rows]
-        spread = shapely.line_interpolate_point(graph.lines[rows], along, normalized=True)
+        spread = shapely.line_interpolate_point(lines[rows], along, normalized=True)
         points[first : first + len(rows)] = shapely.get_coordinates(spread)
-    return points, edge
+    return points, line
 
 
 def take_edges(graph: RoadGraph, chosen: Ints | Bools) -> RoadGraph:

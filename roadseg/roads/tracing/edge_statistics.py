@@ -48,7 +48,7 @@ class SamplePointGroups(Sequence[SamplePoints]):
     def __init__(self, graph: RoadGraph, grid: Grid, *, block_px: int) -> None:
         """Spread the sample points."""
         self._graph, self._grid = graph, grid
-        points, self._edge = sample_points(graph, spacing_m=SPACING_M)
+        points, self._edge = sample_points(graph.lines, spacing_m=SPACING_M)
         block = np.empty(len(self._edge), dtype=np.int32)
         last = np.array([grid.height, grid.width]) - 1
         for first in range(0, len(block), _POINTS_AT_ONCE):

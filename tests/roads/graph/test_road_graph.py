@@ -156,18 +156,18 @@ def test_pairs_are_numbered_by_their_first_and_then_by_their_second():
 
 
 def test_samples_lie_in_the_middle_of_equal_parts_of_the_whole_line():
-    xy, edge = sample_points(drawn([(0, 0), (4, 0), (4, 4)]), spacing_m=2)
+    xy, edge = sample_points(drawn([(0, 0), (4, 0), (4, 4)]).lines, spacing_m=2)
     assert xy.tolist() == [[1, 0], [3, 0], [4, 1], [4, 3]]
     assert edge.tolist() == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(("length", "count"), [(6, 2), (6.1, 3)])
 def test_parts_are_no_longer_than_the_spacing(length, count):
-    assert len(sample_points(drawn([(0, 0), (length, 0)]), spacing_m=3)[0]) == count
+    assert len(sample_points(drawn([(0, 0), (length, 0)]).lines, spacing_m=3)[0]) == count
 
 
 def test_a_short_edge_still_has_a_sample():
-    xy, edge = sample_points(drawn([(0, 0), (1, 0)], [(1, 0), (1, 8)]), spacing_m=8)
+    xy, edge = sample_points(drawn([(0, 0), (1, 0)], [(1, 0), (1, 8)]).lines, spacing_m=8)
     assert (xy.tolist(), edge.tolist()) == ([[0.5, 0], [1, 4]], [0, 1])
 
 

@@ -97,7 +97,7 @@ def test_statistics_do_not_depend_on_the_blocks(block_px):
     groups = SamplePointGroups(graph, METRE, block_px=block_px)
     parts = [sample_edges(points, road, road[None], origin=(0, 0), level=0) for points in groups]
     edge = add_up(parts, 1, 1)
-    (points, _) = sample_points(graph, spacing_m=2)
+    (points, _) = sample_points(graph.lines, spacing_m=2)
     row, col = np.floor(METRE.from_metric(points)).astype(int).T
     shown = road[row, col] / 255
     assert edge.probability == pytest.approx([shown.mean()])
