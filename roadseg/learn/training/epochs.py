@@ -1,11 +1,10 @@
 """Epochs: steps, validation and saving, until the training ends."""
 
-import itertools
 import logging
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -72,16 +71,14 @@ class Epochs:
     def run(self) -> list[Row]:
         """Train until the last epoch; if asked to stop, write `last` and exit."""
         history, total = self.clock.history, self.trainer.options.epochs
-        numbers = itertools.count(len(history) + 1)
-        left = takewhile(lambda _: not self._has_ended(), numbers)
         self._saved_s = self.clock.now_s
         # The optimizer's state includes the rate of the previous step, and may be saved first.
         self.trainer.set_rate(self._rate(max(self.taken, 1)))
         steps = self.batches.after(self.taken)
         try:
             with Progress("train", total=total, unit="epochs", done=self._done()) as shown:
-                for number in left:
-                    self._epoch(number, steps, shown)
+                while not self._has_ended():
+                    self._epoch(steps, shown)
         except _AskedToStopError:
             self._save_last()
             _log.info("stopped in epoch %d, step %d", len(history) + 1, self.step)
@@ -98,10 +95,10 @@ class Epochs:
         is_between = bool(history) and not self.step
         return has_ended(history, self.trainer.options) or (is_between and self.clock.is_over)
 
-    def _epoch(self, number: int, steps: Iterator[Batch], shown: Progress) -> None:
+    def _epoch(self, steps: Iterator[Batch], shown: Progress) -> None:
         """Finish the current epoch, validate, and save the result."""
         before, clock, history = self.step, self.clock, self.clock.history
-        begun_s = clock.now_s
+        number, begun_s = len(history) + 1, clock.now_s
         self._steps(number, steps, shown)
         rate, stepped_s = self._rate(self.taken), clock.now_s
         trained_s = stepped_s - begun_s
