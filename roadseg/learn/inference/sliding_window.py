@@ -83,7 +83,7 @@ def predict_parts(
         RoadsegError: if the network returns values that are no probabilities.
     """
     wanted = ((height, rows), (width, cols))
-    scene = _Scene(engine.window_px, overlap_px, classes=classes, wanted=wanted)
+    blend = _Blend(engine.window_px, overlap_px, classes=classes, wanted=wanted)
     launched: list[_Part] = []
 
     def read(window: Window) -> tuple[Bytes, Bools]:
@@ -92,7 +92,7 @@ def predict_parts(
         bands, valid = reader(Window(window.row, window.col, *size))
         return mirrored(bands, valid, height=window.height, width=window.width)
 
-    with closing(_predict(engine, read, scene)) as batches:
+    with closing(_predict(engine, read, blend)) as batches:
         for parts in batches:
             yield from map(_fetched, launched)  # The device works on the next batch meanwhile.
             launched = parts
@@ -165,7 +165,7 @@ class _Side:
         return first, slice(first - start, stop - start)
 
 
-class _Scene:
+class _Blend:
     """Weighted sums of the pixels of a scene that later windows may still touch.
 
     Each row of windows is summed on its own, from left to right, and then added to the sums of the
@@ -265,10 +265,10 @@ class _Scene:
         below[shared:] = 0
 
 
-def _predict(engine: Engine, reader: Reader, scene: _Scene) -> Generator[list[_Part], None, None]:
+def _predict(engine: Engine, reader: Reader, blend: _Blend) -> Generator[list[_Part], None, None]:
     """Predict windows in order, and yield the finished parts after every batch."""
     sound: Tensor | None = None
-    with closing(_read_ahead(reader, scene, engine.batch_size)) as items:
+    with closing(_read_ahead(reader, blend, engine.batch_size)) as items:
         for batch in _batches(items, engine.batch_size):
             images = [item.image for item in batch if item.known.any()]
             sums: Iterator[Tensor] = iter(())
@@ -277,7 +277,7 @@ def _predict(engine: Engine, reader: Reader, scene: _Scene) -> Generator[list[_P
                 values = engine.run(torch.from_numpy(np.stack(images)))
                 sound = _are_probabilities(values, before=sound)
                 sums = iter(values)
-            parts = [scene.add(item, next(sums) if item.known.any() else None) for item in batch]
+            parts = [blend.add(item, next(sums) if item.known.any() else None) for item in batch]
             yield [part._replace(sound=sound) for part in parts if part.known.size]
 
 
@@ -321,7 +321,7 @@ def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
         yield batch
 
 
-def _read_ahead(reader: Reader, scene: _Scene, size: int) -> Generator[_Item, None, None]:
+def _read_ahead(reader: Reader, blend: _Blend, size: int) -> Generator[_Item, None, None]:
     """Read windows in threads, neighbours in the same thread, and yield them in order."""
 
     def read(windows: tuple[tuple[int, int, Window], ...]) -> list[_Item]:
@@ -331,7 +331,7 @@ def _read_ahead(reader: Reader, scene: _Scene, size: int) -> Generator[_Item, No
     waiting: deque[Future[list[_Item]]] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="reader")
     try:
-        every = scene.windows()
+        every = blend.windows()
         while windows := tuple(itertools.islice(every, size)):
             waiting.append(pool.submit(read, windows))
             if len(waiting) >= _BATCHES_AHEAD + threads:
