@@ -15,9 +15,9 @@ from roadseg.learn.inference.programs import (
     OUTPUT,
     Network,
     WindowShape,
+    as_program,
     largest_difference,
     load_package,
-    trace,
 )
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.network.models import check_batch
@@ -87,7 +87,7 @@ def write_onnx(network: nn.Module, path: Path, *, window_shape: WindowShape) -> 
         OSError: if the file cannot be written (a full disk).
     """
     _load("onnxscript")
-    program = trace(network, window_shape=window_shape)
+    program = as_program(network, window_shape=window_shape)
     try:
         model = torch.onnx.export(
             program,

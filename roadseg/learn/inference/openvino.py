@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from roadseg.errors import RoadsegError, first_line
-from roadseg.learn.inference.programs import INPUT, OUTPUT, Network, Shape, load_package, trace
+from roadseg.learn.inference.programs import INPUT, OUTPUT, Network, Shape, as_program, load_package
 from roadseg.system.files import write_error
 
 _GRAPH = "model.xml"
@@ -92,7 +92,7 @@ def convert(network: nn.Module, *, window_shape: Shape, precision: str = "fp32")
 
 def _converted(openvino: ModuleType, network: nn.Module, window_shape: Shape) -> Any:  # noqa: ANN401 - openvino.Model
     """Convert a network to a model for windows of any side that the network supports."""
-    program = trace(network, window_shape=window_shape)
+    program = as_program(network, window_shape=window_shape)
     try:
         model = openvino.convert_model(program)
     except (RuntimeError, openvino.frontend.OpConversionFailure) as error:
@@ -141,7 +141,7 @@ def _channels_last(openvino: ModuleType, model: Any) -> Any:  # noqa: ANN401 - o
 def _scale_instead_of_resizing(openvino: ModuleType, model: Any) -> None:  # noqa: ANN401
     """Let layers that resize an image do so by a factor, not to a size.
 
-    The traced sizes are valid for windows of one side only; factors are valid for any side.
+    The sizes in a program are valid for windows of one side only; factors are valid for any side.
     """
     layers = [each for each in model.get_ops() if each.get_type_name() == "Interpolate"]
     for layer in layers:

@@ -1,4 +1,4 @@
-"""Programs: a network as one graph with its weights, traced by torch.export.
+"""Programs: a network as one graph with its weights, as torch.export makes it.
 
 The formats of OpenVINO and ONNX are made from it.
 """
@@ -31,14 +31,14 @@ _ROAD_PX = 8
 _SEVERAL = 2  # Windows of an example; torch.export takes 1 to mean always 1.
 
 
-def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
-    """Trace a network from windows to probabilities, and return it as one graph.
+def as_program(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
+    """Return a network from windows to probabilities as one graph with its weights.
 
     Args:
         network: on the CPU, in evaluation mode; it stays as it is.
 
     Raises:
-        RoadsegError: if the network cannot be traced; some only with a fixed number of windows.
+        RoadsegError: if this is not possible; for some only with a fixed number of windows.
     """
     count, *sides = window_shape
     plain = copy.deepcopy(network).to(memory_format=torch.contiguous_format)
