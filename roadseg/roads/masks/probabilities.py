@@ -46,7 +46,7 @@ _BLOCK_PX = 4096  # Side of the blocks in which a raster is read.
 _SHOWN_PX = 512  # Pixels; the larger side of a picture in a notebook.
 _THRESHOLD_TAG = "ROADSEG_THRESHOLD"
 _CONFIDENCE_TAG = "ROADSEG_CONFIDENCE"
-_MASK_VALUES = 7  # Integer rasters of others with no larger value are masks.
+_LARGEST_CLASS = 7  # Integer rasters of others with no larger value are masks.
 
 
 @dataclass(frozen=True, repr=False)
@@ -448,7 +448,7 @@ def _is_mask(source: Any) -> bool:  # noqa: ANN401
     if np.dtype(source.dtypes[0]).kind == "f":
         return False
     blocks = cut_blocks(source.height, source.width, block_px=_BLOCK_PX)
-    return all(_known(source, 1, block).max(initial=0) <= _MASK_VALUES for block in blocks)
+    return all(_known(source, 1, block).max(initial=0) <= _LARGEST_CLASS for block in blocks)
 
 
 def _certain(claim: Bools) -> Bytes:
