@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import shapely
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Bools, Floats, Ints, Lines, Shapes
 from roadseg.roads.graph.directions import left_of, unit
 from roadseg.roads.graph.road_graph import end_points, ranges, sample_points, unique_pairs
 
@@ -139,7 +139,7 @@ def ways_across(lines: Lines, rows: Ints, starts: Floats, ends: Floats) -> tuple
     return section[order], np.asarray(np.hypot(*away.T))
 
 
-def _junctions(lines: Lines) -> tuple[Ints, Lines]:
+def _junctions(lines: Lines) -> tuple[Ints, Shapes]:
     """Return the junctions of each way, as the row of the way and a point."""
     tree = shapely.STRtree(lines)
     one, other = tree.query(lines, predicate="intersects")

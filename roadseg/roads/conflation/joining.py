@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import shapely
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Bools, Floats, Ints, Lines, Shapes
 from roadseg.roads.conflation.map_ways import MapWays
 from roadseg.roads.conflation.missing_parts import MissingParts
 from roadseg.roads.conflation.new_roads import VERTEX_M
@@ -118,7 +118,7 @@ def meetings(lines: Lines, ways: MapWays) -> tuple[Ints, Floats, Ints, Floats]:
     return line[inside], along[inside], way[inside], there[inside]
 
 
-def _crossings(lines: Lines, ways: MapWays) -> tuple[Ints, Lines, Ints, Floats]:
+def _crossings(lines: Lines, ways: MapWays) -> tuple[Ints, Shapes, Ints, Floats]:
     """Return where lines cross ways: line, place, way, and distance along the way."""
     level = np.flatnonzero(~ways.is_apart)
     line, hit = shapely.STRtree(ways.lines[level]).query(lines, predicate="intersects")
@@ -128,7 +128,7 @@ def _crossings(lines: Lines, ways: MapWays) -> tuple[Ints, Lines, Ints, Floats]:
     return line[at], points, way, np.asarray(shapely.line_locate_point(ways.lines[way], points))
 
 
-def _passed_ends(lines: Lines, ways: MapWays) -> tuple[Ints, Lines, Ints, Floats]:
+def _passed_ends(lines: Lines, ways: MapWays) -> tuple[Ints, Shapes, Ints, Floats]:
     """Return which lines pass dead ends of ways: line, place, way, and distance along the way."""
     way, side = np.nonzero(ways.is_dead_end)
     reach = np.where(ways.is_open[way], _PASS_M, _TOUCH_M)

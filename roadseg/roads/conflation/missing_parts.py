@@ -6,7 +6,7 @@ import numpy as np
 import shapely
 from shapely.ops import substring
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Bools, Floats, Ints, Shapes
 from roadseg.roads.conflation.map_ways import MapWays
 from roadseg.roads.graph.road_graph import RoadGraph, end_points, take_edges
 from roadseg.roads.metrics.differences import missing_roads
@@ -137,7 +137,7 @@ def _lead_back(
     return led
 
 
-def _distances(points: Lines, ways: MapWays) -> Floats:
+def _distances(points: Shapes, ways: MapWays) -> Floats:
     """Return the distance of each point from the nearest way for cars; of any way if none is."""
     target = ways.tree if not ways.is_open.any() else shapely.STRtree(ways.lines[ways.is_open])
     (row, _), distance = target.query_nearest(

@@ -9,7 +9,7 @@ import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Bools, Floats, Ints, Lines, Objects
 from roadseg.roads.conflation.map_ways import Insertions, MapWays, place_nodes
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from, part_attributes, vertices_along
 
@@ -44,7 +44,7 @@ class NewRoads:
     sizes: Ints
     lines: Lines
     attributes: dict[str, NDArray[Any]]
-    reason: Lines
+    reason: Objects
     is_linked: Bools
     insertions: Insertions
     left_out_m: float
@@ -85,7 +85,7 @@ class DrawnParts:
     way: Ints
     along_m: Floats
     crossed: tuple[Ints, Floats, Ints, Floats]
-    reason: Lines
+    reason: Objects
     is_linked: Bools
 
 

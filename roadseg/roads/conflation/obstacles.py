@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import shapely
 
-from roadseg.arrays import Floats, Ints, Lines
+from roadseg.arrays import Bools, Floats, Lines, Objects, Shapes
 from roadseg.roads.conflation.map_ways import MapWays
 from roadseg.roads.graph.directions import cosine, places_inside, unit
 
@@ -25,8 +25,8 @@ class Obstacles:
         reach_m: shape (o,), distance up to which a road is near it.
     """
 
-    kind: Lines
-    shapes: Lines
+    kind: Objects
+    shapes: Shapes
     reach_m: Floats
 
 
@@ -67,7 +67,7 @@ def on_other_levels(lines: Lines, ways: MapWays) -> list[set[str]]:
     return reasons
 
 
-def _are_ramps(lines: Lines, ways: Lines, along: Floats) -> Ints:
+def _are_ramps(lines: Lines, ways: Lines, along: Floats) -> Bools:
     """Return whether lines end at ways, at places on these, at the angle of a ramp."""
     places = shapely.line_interpolate_point(ways, along)
     ends = shapely.get_point(lines[:, np.newaxis], [0, -1])
