@@ -159,6 +159,10 @@ def _as_bytes(pixels: Array) -> Bytes:
     if pixels.dtype == np.bool_:
         return np.where(pixels, np.uint8(CERTAIN), np.uint8(0))
     if pixels.dtype == np.uint8:
+        if pixels.max() == 1:
+            raise ConfigError(
+                f"{_THE_ARRAY}: uint8 up to 1, expected 255 for certain; give a mask as bool"
+            )
         return pixels
     if pixels.dtype.kind != "f" or np.any((pixels < 0) | (pixels > 1)):
         extent = f" from {np.nanmin(pixels)} to {np.nanmax(pixels)}" if pixels.dtype != "O" else ""

@@ -104,6 +104,7 @@ def test_an_array_without_a_place_is_traced_where_its_file_is(mask, tmp_path):
         (np.zeros((0, 4), bool), {"gsd_m": 1}, "has shape (0, 4), expected (row, col)"),
         (np.full((4, 4), 1.1), {"gsd_m": 1}, "float64 from 1.1 to 1.1, expected bool, uint8"),
         (np.zeros((4, 4), np.int32), {"gsd_m": 1}, "int32 from 0 to 0, expected bool, uint8"),
+        (np.eye(4, dtype=np.uint8), {"gsd_m": 1}, "uint8 up to 1, expected 255 for certain"),
         (np.zeros((4, 4), bool), {"transform": Affine.scale(1, -1)}, "has a transform but no crs"),
         (
             np.zeros((4, 4), bool),
