@@ -4,6 +4,7 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Floats, Ints, Lines
+from roadseg.roads.graph.groups import join_spans
 from roadseg.roads.graph.road_graph import (
     RoadGraph,
     end_points,
@@ -59,14 +60,9 @@ def _spans_of(line: shapely.LineString, polygon: shapely.Geometry) -> Floats:
     parts, segment = parts[has_length], segment[has_length]
     from_start = np.hypot(*(end_points(parts) - xy[segment][:, None]).transpose(2, 0, 1))
     spans = np.sort(along[segment][:, None] + from_start, axis=1)
-    return _join_spans(spans[np.argsort(spans[:, 0])], float(along[-1]))
-
-
-def _join_spans(spans: Floats, length: float) -> Floats:
-    """Join touching spans, put their ends on those of the line, and scale them to fractions."""
-    is_new = spans[1:, 0] > spans[:-1, 1] + _TOUCHING_M
-    low = spans[np.concatenate([[True], is_new])[: len(spans)], 0]
-    high = spans[np.concatenate([is_new, [True]])[: len(spans)], 1]
+    low, high = join_spans(*spans.T, within=_TOUCHING_M)
+    # Ends near those of the line are put on these.
+    length = along[-1]
     low = np.where(low <= _TOUCHING_M, 0, low)
     high = np.where(high >= length - _TOUCHING_M, length, high)
     has_length = high - low > _TOUCHING_M

@@ -1,4 +1,7 @@
-"""Groups: rows that belong together because they are linked, nearest, or follow each other."""
+"""Groups: rows that belong together because they are linked, nearest, or follow each other.
+
+Spans that overlap are joined.
+"""
 
 from collections.abc import Hashable, Iterable
 
@@ -47,6 +50,15 @@ def begin_runs(*columns: Array) -> Bools:
     begins = np.ones(len(columns[0]), dtype=bool)
     begins[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return begins
+
+
+def join_spans(low: Floats, high: Floats, *, within: float) -> tuple[Floats, Floats]:
+    """Join spans that overlap, or lie no further apart than `within`; both ends of each, rising."""
+    order = np.argsort(low)
+    low, high = low[order], np.maximum.accumulate(high[order])
+    is_first = np.append(True, low[1:] > high[:-1] + within)[: len(low)]
+    is_last = np.append(is_first[1:], True)[: len(low)]
+    return low[is_first], high[is_last]
 
 
 def group_means(places: NDArray[np.floating], group: Ints) -> Floats:

@@ -6,6 +6,7 @@ import numpy as np
 
 from roadseg.arrays import Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import drop_components
+from roadseg.roads.graph.groups import join_spans
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
     RoadGraph,
@@ -73,7 +74,8 @@ def missing_roads(
     check_sides(graph, other, tolerance_m)
     axis = _Axis.along(graph.length_m)
     # Spans of the edges that are near are joined, crossings dropped, and what is between is apart.
-    near = _join_spans(*_near(graph.lines, axis, other.lines, tolerance_m + _ROUNDING_M))
+    near = _near(graph.lines, axis, other.lines, tolerance_m + _ROUNDING_M)
+    near = join_spans(*near, within=_ROUNDING_M)
     begin, end = _apart(axis, _without_crossings(axis, near, _CROSSING * tolerance_m))
     edge = axis.edges((begin + end) / 2)
     lines = cut_lines(graph.lines[edge], begin - axis.begin[edge], end - axis.begin[edge])
@@ -101,15 +103,6 @@ def _starts(edge: Ints, length: Floats, axis: _Axis) -> Floats:
     _, first = np.unique(edge, return_index=True)
     of_edge = np.repeat(before[first], np.diff(np.append(first, len(edge))))
     return np.asarray(axis.begin[edge] + before - of_edge)
-
-
-def _join_spans(low: Floats, high: Floats) -> Spans:
-    """Join spans that overlap or touch."""
-    order = np.argsort(low)
-    low, high = low[order], np.maximum.accumulate(high[order])
-    is_first = np.append(True, low[1:] > high[:-1] + _ROUNDING_M)[: len(low)]
-    is_last = np.append(is_first[1:], True)[: len(low)]
-    return low[is_first], high[is_last]
 
 
 def _without_crossings(axis: _Axis, near: Spans, longest_m: float) -> Spans:
