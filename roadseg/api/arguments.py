@@ -119,10 +119,15 @@ def sections_of(given: Mapping[str, Any], *kinds: type[Section]) -> list[Any]:
         )
     try:
         own = [{name: given[name] for name in given if name in kind.model_fields} for kind in kinds]
-        texts = [json.dumps(values, default=str) for values in own]
+        texts = map(json_text, own)
         return [kind.model_validate_json(text) for kind, text in zip(kinds, texts, strict=True)]
     except ValidationError as error:
         raise ConfigError(first_faults(error, _fault_text, most=_MOST_FAULTS)) from error
+
+
+def json_text(value: object) -> str:
+    """Return values of options as JSON: numbers and arrays of numpy as such, paths as texts."""
+    return json.dumps(value, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v))
 
 
 def _parameters(kinds: tuple[type[Section], ...]) -> list[inspect.Parameter]:

@@ -1,13 +1,12 @@
 """Runs: the stages of a run folder, one by one or all of them, and the commands that make one."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roadseg import config as configs
-from roadseg.api.arguments import AnyPath
+from roadseg.api.arguments import AnyPath, json_text
 from roadseg.api.notebooks import progress_in_notebook
 from roadseg.config import Config
 from roadseg.errors import ConfigError
@@ -195,7 +194,7 @@ def load_config(config: AnyConfig = None, overrides: Overrides = None) -> Config
 
 def settings_of(overrides: Overrides) -> list[str]:
     """Return overrides as settings of the command line, such as `train.epochs=10`."""
-    return [f"{key}={json.dumps(value, default=str)}" for key, value in (overrides or {}).items()]
+    return [f"{key}={json_text(value)}" for key, value in (overrides or {}).items()]
 
 
 def init(

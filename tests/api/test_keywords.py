@@ -2,9 +2,12 @@
 
 import inspect
 
+import numpy as np
 import pytest
 
 import roadseg
+from roadseg.api.arguments import options_of
+from roadseg.api.runs import load_config
 from roadseg.errors import ConfigError
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.options import ImageryOptions
@@ -74,3 +77,16 @@ def test_sections_that_share_an_option_declare_it_alike():
     assert both == {"area", "crs", "licence"}  # `burn` takes the area of imagery
     shared = both - {"area"}
     assert all(label[name].annotation == imagery[name].annotation for name in shared)
+
+
+@pytest.mark.parametrize("gap_m", [np.int64(10), np.float32(10)])
+def test_options_may_be_numbers_of_numpy(gap_m):
+    assert options_of(TraceOptions, {"max_gap_m": gap_m}).max_gap_m == 10
+
+
+def test_options_may_be_arrays():
+    assert options_of(ImageryOptions, {"bands": np.array([3, 2, 1])}).bands == (3, 2, 1)
+
+
+def test_overrides_may_be_numbers_of_numpy():
+    assert load_config(overrides={"train.epochs": np.int64(3)}).train.epochs == 3
