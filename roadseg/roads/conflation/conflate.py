@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Floats, Ints
@@ -18,7 +19,6 @@ from roadseg.roads.conflation.missing_parts import EDGE, MissingParts, find_miss
 from roadseg.roads.conflation.new_roads import (
     CONFIDENCE,
     IS_APART,
-    DrawnParts,
     NewRoads,
     with_nodes,
 )
@@ -73,7 +73,6 @@ def find_new_roads(
     # Rule 3: what ends lead to.
     graph = parts.graph
     lines = draw_to_joints(parts, joints, tolerance_m=within_m)
-    way, along = joints.way[graph.ends], joints.along_m[graph.ends]
     # Rule 4: which roads have to be checked, and why.
     reasons = near_obstacles(lines, obstacles)
     for row, more in enumerate(on_other_levels(lines, ways)):
@@ -84,23 +83,16 @@ def find_new_roads(
         reasons[row].add("is a bridge or tunnel")
     reason = np.array([", ".join(sorted(each)) for each in reasons], dtype=object)
     crossed = meetings(lines, ways)
-    touches = np.asarray((way >= 0).any(axis=1))
+    touches = np.asarray(joints.is_joined[graph.ends].any(axis=1))
     touches[crossed[0]] = True
     is_alone = (reason == "") & ~_are_connected(graph, reason == "", touches)
     reason[is_alone] = "not connected with the map"
     # Rule 5: nodes where roads meet ways.
     edge = graph.attributes[EDGE]
-    part = graph.length_m / predicted.length_m[edge]  # As drawn, not as it is missing.
-    drawn = DrawnParts(
-        replace(graph, attributes=part_attributes(predicted.attributes, edge, part)),
-        lines,
-        way,
-        along,
-        crossed,
-        reason,
-        is_linked=np.asarray(joints.is_link[graph.ends].any(axis=1)),
-    )
-    return with_nodes(drawn, ways, left_out_m=left_out_m)
+    part = shapely.length(lines) / predicted.length_m[edge]
+    attributes = part_attributes(predicted.attributes, edge, part)
+    drawn = replace(graph, lines=lines, attributes=attributes)
+    return with_nodes(drawn, ways, joints, crossed, reason=reason, left_out_m=left_out_m)
 
 
 def merged_graph(ways: MapWays, attributes: dict[str, NDArray[Any]], new: NewRoads) -> RoadGraph:

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from pyproj import CRS
 
 from roadseg.arrays import Bools, Floats, Ints, Lines, Objects
+from roadseg.roads.conflation.joining import VERTEX_M, Joints
 from roadseg.roads.conflation.map_ways import Insertions, MapWays, place_nodes
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from, part_attributes, vertices_along
 
 CONFIDENCE = "confidence"  # Attribute of predicted edges.
 IS_APART = "is_apart"  # The same: 1 for bridges and tunnels.
-VERTEX_M = 1.0  # Metres; vertices of a new road so near to a node on the map are left out.
 _NOTHING = np.iinfo(np.int64).min  # Where an end of a road has no node yet.
 
 
@@ -66,64 +66,54 @@ class NewRoads:
         return lines_from(xy, np.diff(self.insertions.first_of(ways.first)))
 
 
-@dataclass(frozen=True)
-class DrawnParts:
-    """New roads before they have nodes.
-
-    Attributes:
-        graph: how they are connected, with their attributes.
-        lines: shape (m,), as they are drawn.
-        way: shape (m, 2), the ways to which their ends are joined, -1 for none.
-        along_m: shape (m, 2), how far along these.
-        crossed: where they meet ways, see `meetings`.
-        reason: shape (m,), why each has to be checked.
-        is_linked: shape (m,), those with a link across a gap.
-    """
-
-    graph: RoadGraph
-    lines: Lines
-    way: Ints
-    along_m: Floats
-    crossed: tuple[Ints, Floats, Ints, Floats]
-    reason: Objects
-    is_linked: Bools
-
-
-def with_nodes(drawn: DrawnParts, ways: MapWays, *, left_out_m: float) -> NewRoads:
+def with_nodes(
+    graph: RoadGraph,
+    ways: MapWays,
+    joints: Joints,
+    crossed: tuple[Ints, Floats, Ints, Floats],
+    *,
+    reason: Objects,
+    left_out_m: float,
+) -> NewRoads:
     """Give new roads their nodes: those on the map, those that they share, and their vertices.
 
     Where the map, or a road before it, has a piece between the same two nodes as a road, that piece
     is left out, and the road is parted there.
 
     Args:
+        graph: the roads as they are drawn to the map.
+        joints: where their nodes are joined to it.
+        crossed: where they meet its ways, see `meetings`.
+        reason: shape (m,), why each has to be checked; "" for one that is added.
         left_out_m: metres of roads that are not among them.
     """
-    added = drawn.reason == ""
-    joined = (drawn.way >= 0) & added[:, np.newaxis]
-    road, at, way, along = (column[added[drawn.crossed[0]]] for column in drawn.crossed)
+    added = reason == ""
+    end_way, end_along_m = joints.way[graph.ends], joints.along_m[graph.ends]
+    joined = (end_way >= 0) & added[:, np.newaxis]
+    road, at, way, along = (column[added[crossed[0]]] for column in crossed)
     placed, xy, insertions = place_nodes(
         ways,
-        np.concatenate([drawn.way[joined], way]),
-        np.concatenate([drawn.along_m[joined], along]),
+        np.concatenate([end_way[joined], way]),
+        np.concatenate([end_along_m[joined], along]),
     )
     ends, crossing_ref = np.split(placed, [int(joined.sum())])
-    joint = np.full(drawn.way.shape, _NOTHING)
+    joint = np.full(end_way.shape, _NOTHING)
     joint[joined] = ends
-    nodes = _Nodes(xy, ways, drawn, joint)
+    nodes = _Nodes(xy, ways, graph, joints, joint)
     between = _by_road(road, at, crossing_ref)
-    roads = [nodes.along(row, between.get(row, [])) for row in range(len(drawn.lines))]
+    roads = [nodes.along(row, between.get(row, [])) for row in range(len(graph.lines))]
     source, roads = _without_doubles(roads, added, ways, insertions)
     lines = np.array([*map(nodes.line, roads), None], dtype=object)[:-1]
-    part = shapely.length(lines) / drawn.graph.length_m[source]
+    part = shapely.length(lines) / graph.length_m[source]
     return NewRoads(
-        drawn.graph.crs,
+        graph.crs,
         nodes.xy,
         np.array([ref for refs in roads for ref in refs], dtype=np.int64),
         np.array([len(refs) for refs in roads], dtype=np.int64),
         lines,
-        part_attributes(drawn.graph.attributes, source, part),
-        drawn.reason[source],
-        drawn.is_linked[source],
+        part_attributes(graph.attributes, source, part),
+        reason[source],
+        np.asarray(joints.is_link[graph.ends[source]].any(axis=1)),
         insertions,
         left_out_m,
     )
@@ -175,7 +165,9 @@ def _by_road(road: Ints, at: Floats, ref: Ints) -> dict[int, list[tuple[float, i
 class _Nodes:
     """The nodes of new roads, numbered as they are needed."""
 
-    def __init__(self, xy: Floats, ways: MapWays, drawn: DrawnParts, joint: Ints) -> None:
+    def __init__(
+        self, xy: Floats, ways: MapWays, graph: RoadGraph, joints: Joints, joint: Ints
+    ) -> None:
         """Begin with the nodes on ways.
 
         Args:
@@ -183,9 +175,9 @@ class _Nodes:
             joint: shape (m, 2), the node at each end of a road that is added and joined.
         """
         self._new: list[tuple[float, float]] = [(x, y) for x, y in xy.tolist()]
-        self._ways, self._drawn, self._joint = ways, drawn, joint
+        self._ways, self._graph, self._joints, self._joint = ways, graph, joints, joint
         is_joint = joint != _NOTHING
-        pairs = np.column_stack([drawn.graph.ends[is_joint], joint[is_joint]])
+        pairs = np.column_stack([graph.ends[is_joint], joint[is_joint]])
         self._at_end: dict[int, int] = dict(pairs.tolist())  # By the node of the prediction.
         _, first = np.unique(ways.node, return_index=True)
         self._vertex = dict(zip(ways.node[first].tolist(), first.tolist(), strict=True))
@@ -197,7 +189,7 @@ class _Nodes:
 
     def along(self, row: int, between: list[tuple[float, int]]) -> list[int]:
         """Return the nodes of a road: its ends, nodes at places along it, and its vertices."""
-        xy, _, place = vertices_along(self._drawn.lines[row])
+        xy, _, place = vertices_along(self._graph.lines[row])
         fixed = np.array([0, place[-1], *(at for at, _ in between)])
         inner = [
             (float(place[v]), self._add(xy[v]))
@@ -218,10 +210,11 @@ class _Nodes:
         """Return the node at an end of a road."""
         if self._joint[row, side] != _NOTHING:
             return int(self._joint[row, side])
-        node, way = int(self._drawn.graph.ends[row, side]), int(self._drawn.way[row, side])
+        node = int(self._graph.ends[row, side])
+        way = int(self._joints.way[node])
         if way >= 0:
             # A road that has to be checked changes no way, but may end at a node that there is.
-            vertex = self._ways.vertex_near(way, float(self._drawn.along_m[row, side]))
+            vertex = self._ways.vertex_near(way, float(self._joints.along_m[node]))
             if vertex >= 0:
                 return int(self._ways.node[vertex])
         if node not in self._at_end:

@@ -189,7 +189,7 @@ def _smooth_seams(graph: RoadGraph, grid: Grid) -> RoadGraph:
         sizes = shapely.get_num_coordinates(lines[some]).astype(np.int64)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         points = shapely.get_coordinates(lines[some])
-        paths = SkeletonPaths(graph.nodes, graph.ends[some], points, offsets, np.empty((0, 2), int))
+        paths = SkeletonPaths(graph.nodes, graph.ends[some], points, offsets)
         points = smooth_paths(paths, reach_px=_SMOOTH_PX).points.round(DECIMALS)
         lines[some] = _straighten(lines_from(points, sizes), tolerance_m)
     smoothed = RoadGraph(graph.crs, graph.nodes, graph.ends, lines)

@@ -32,14 +32,12 @@ class SkeletonPaths:
         points: shape (k, 2), positions along all paths, one path after the other, each
             with the positions of its nodes first and last.
         offsets: shape (m + 1,), path i is `points[offsets[i] : offsets[i + 1]]`.
-        node_pixels: shape (p, 2), row and col of the skeleton pixels that nodes stand for.
     """
 
     nodes: Floats
     ends: Ints
     points: Floats
     offsets: Ints
-    node_pixels: Ints
 
 
 def skeletonise(mask: NDArray[np.generic]) -> Bools:
@@ -100,7 +98,7 @@ def trace_paths(skeleton: NDArray[np.generic], *, goes_on: Sides = NO_SIDES) -> 
     ends, pixels, offsets = _join_paths(pairs, chain, is_chain, node)
     # Nodes follow the pixels in reverse, so that ~i, counted from the end, is node i.
     places = np.concatenate([positions + 0.5, nodes[::-1]])
-    return SkeletonPaths(nodes, ends, places[pixels], offsets, positions[node_pixels])
+    return SkeletonPaths(nodes, ends, places[pixels], offsets)
 
 
 def smooth_paths(paths: SkeletonPaths, *, reach_px: int) -> SkeletonPaths:

@@ -367,8 +367,11 @@ streets = st.lists(st.lists(places, min_size=2, max_size=4, unique=True), min_si
 def test_any_map_with_the_changes_is_the_merged_map(tmp_path_factory, mapped, predicted):
     folder = tmp_path_factory.mktemp("any")
     path = write_map(folder / "map.osm.pbf", *mapped)
-    run(write_roads(folder / "new.gpkg", *predicted), path, output=folder / "out")
+    done = run(write_roads(folder / "new.gpkg", *predicted), path, output=folder / "out")
     before, merged = objects(path), objects(folder / "out" / "merged.osm.pbf")
+    changed = {what for what in merged if merged[what] != before.get(what)}
+    assert sum(kind == "w" and key < 0 for kind, key in changed) == done.added
+    assert sum(kind == "w" and key > 0 for kind, key in changed) == done.touched
     assert apply(folder / "out" / "changes.osc", path, folder / "applied.osm.pbf") == merged
     for what, (version, tags, body) in before.items():
         after = merged[what][2]
