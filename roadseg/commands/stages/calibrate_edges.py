@@ -27,6 +27,7 @@ from roadseg.dataset.edge_calibration import (
 from roadseg.dataset.fold_files import Predicted
 from roadseg.dataset.reference_graphs import Reference, read_reference
 from roadseg.dataset.scene_parts import open_scene_probability
+from roadseg.raster.extents import border_of
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import ProbabilityFile
@@ -150,7 +151,8 @@ def measure_run(
         scene = listed.scene(name)
         pixels, reference = open_scene(config.of_set(scene.set), workspace, scene)
         areas = [reference.area_in(chip.window) for chip in chips_of[name]]
-        edges += measure_chips(graph, edge_terms(graph, pixels.border), reference.roads, areas)
+        terms = edge_terms(graph, border_of(pixels.grid, pixels.extent))
+        edges += measure_chips(graph, terms, reference.roads, areas)
     if not any(len(each.share) for each in edges):
         return None
     set_of = listed.set_of

@@ -381,11 +381,11 @@ def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
 def _trace(source: RoadSource, pixels: PixelPlacement) -> DrawnRoads:
     from roadseg.raster.images import open_raster
     from roadseg.raster.pixels import valid_pixels
-    from roadseg.roads.masks.mask_labels import check_masks, looks_like_mask
+    from roadseg.roads.masks.mask_labels import check_masks
     from roadseg.roads.masks.probabilities import open_probability
 
     raster = open_probability(source.path, gsd_m=pixels.gsd_m)
-    if raster.speed_bins is None and looks_like_mask(source.path):
+    if raster.is_mask:
         check_masks([source.path])
     with open_raster(source.path) as file:
         valid = np.ones(file.shape, dtype=bool)

@@ -17,7 +17,7 @@ from shapely.affinity import translate
 from roadseg.arrays import Array, Bools, Columns, Floats, Shapes, Texts
 from roadseg.errors import DataError, naming
 from roadseg.raster.grid import DEGREES, XY, Grid, reproject, transformer
-from roadseg.roads.labels.schemes import read_attributes, wanted_keys
+from roadseg.roads.labels.schemes import read_attributes, require_speed_key, wanted_keys
 from roadseg.roads.labels.tags import PACKED, unpack_frequent, without_lists
 from roadseg.roads.labels.traffic import Traffic
 from roadseg.roads.options import LabelOptions, SchemeName
@@ -151,12 +151,14 @@ def read_roads(
     from roadseg.roads.labels.vectors import read_vectors
 
     def choose(keys: tuple[str, ...]) -> list[str]:
-        with naming(path):
-            return list(keys) if every_column else wanted_keys(keys, options)
+        return list(keys) if every_column else wanted_keys(keys, options)
 
     file = read_vectors(path, choose)
-    with naming(path):
-        attributes = read_attributes(file.columns, len(file.geometries), options)
+    features = len(file.geometries)
+    if features:
+        with naming(path):
+            require_speed_key(file.keys, options)
+    attributes = read_attributes(file.columns, features, options)
     cleaned = clean_shapes(file.geometries)
     reason = attributes.left_out[cleaned.owner]
     owner = cleaned.owner[reason == ""]
@@ -179,7 +181,6 @@ def read_roads(
     duplicates = int(np.sum(~once))
     dropped.update({"null": -file.broken, "broken": file.broken, "duplicate": duplicates})
     # A file of footways only is a scene without roads.
-    features = len(file.geometries)
     if features and not len(roads.shapes) and (reason == "").all():
         raise DataError(f"{path}: none of its {features} features is a road ({itemize(+dropped)})")
     return LabelFile(

@@ -90,14 +90,8 @@ def choose_scheme(keys: Iterable[str]) -> SchemeName:
 
 
 def wanted_keys(keys: Iterable[str], options: LabelOptions) -> list[str]:
-    """Return those keys of a file that the scheme reads, in the file's order.
-
-    Raises:
-        ValueError: if the scheme is "attribute" and the file, though it has keys, has not its.
-    """
+    """Return those keys of a file that the scheme reads, in the file's order."""
     names = list(keys)
-    if names:
-        _check_speed_key(names, options)
     read = {*_keys_read(names, _scheme(names, options), options), PACKED}
     return [key for key in names if key in read]
 
@@ -125,13 +119,8 @@ def read_attributes(
     Args:
         columns: attributes by key, each of shape (features,), of any dtype; further keys do no
             harm. The text in `other_tags` counts as columns.
-
-    Raises:
-        ValueError: if the scheme is "attribute" and there is no such key.
     """
     scheme = _scheme(columns, options)
-    if features:
-        _check_speed_key(columns, options)
     tags = read_tags(columns, features, _keys_read(columns, scheme, options))
     classes = classify(tags.highways, options.exclude)
     lanes = _stated_lanes(tags)
@@ -187,7 +176,12 @@ def _speed_attribute(options: LabelOptions) -> tuple[str, SpeedUnit]:
     return OWN_SPEED, "km/h"
 
 
-def _check_speed_key(keys: Collection[str], options: LabelOptions) -> None:
+def require_speed_key(keys: Collection[str], options: LabelOptions) -> None:
+    """Refuse a file without the attribute from which the scheme "attribute" takes speeds.
+
+    Raises:
+        ValueError: if it is not among the keys of the file.
+    """
     key, _ = _speed_attribute(options)
     if options.scheme == "attribute" and key not in keys and PACKED not in keys:
         has = ", ".join(keys) or "none"

@@ -5,17 +5,17 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import rasterio
-import shapely
 from pyproj import CRS
 
 from roadseg.arrays import Array, Bools, Bytes
 from roadseg.errors import DataError, OutputError
-from roadseg.raster.extents import Extent, border_of
+from roadseg.raster.extents import Extent
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import open_raster, read_grid
 from roadseg.raster.pixels import CACHE_BYTES
@@ -71,10 +71,10 @@ class Probability:
     edge_model: EdgeModel | None = None
     extent: Extent | None = None
 
-    @property
-    def border(self) -> shapely.Geometry:
-        """Where roads may be cut, see `border_of`."""
-        return border_of(self.grid, self.extent)
+    @cached_property
+    def is_mask(self) -> bool:
+        """Whether there is nothing but roads that are certain and background."""
+        return are_certain(self.road)
 
     def touches(self, window: Window) -> bool:
         """Return whether any pixel of a window may be road."""
@@ -161,11 +161,6 @@ class ProbabilityFile:
     def __getstate__(self) -> dict[str, Any]:
         """Return what other processes can use: all but what is open."""
         return {**vars(self), "source": None}
-
-    @property
-    def border(self) -> shapely.Geometry:
-        """Where roads may be cut, see `border_of`."""
-        return border_of(self.grid, self.extent)
 
     def touches(self, window: Window) -> bool:
         """Return whether any pixel of a window may be road."""
@@ -316,9 +311,9 @@ def open_probability(
     Rasters of several bands are what `write_probability` writes: its tags say which speeds the
     bands stand for, from which probability on there is road, and how sure its edges are; without
     tags, eight bands are the default bins and any road. Of a single band, floats are probabilities
-    0..1; integers are a mask if `roadseg prepare` wrote them, or if none is above 7 (any value but
-    0 and nodata is road, and its speed bin in a mask of `roadseg prepare`), else probabilities
-    0..255.
+    0..1, and integers 0..255; but they are a mask if `roadseg prepare` wrote them, if they are
+    integers and none is above 7, or if all are 0 or certain. Then any value but 0 and nodata is
+    road, and its speed bin in a mask of `roadseg prepare`.
 
     Args:
         crs: coordinate system to use for a raster that does not name its own.
@@ -445,10 +440,20 @@ def _known(source: Any, band: int, window: Window) -> Array:  # noqa: ANN401 - r
 
 def _is_mask(source: Any) -> bool:  # noqa: ANN401
     """Return whether a raster of one band is a mask, by its values."""
-    if np.dtype(source.dtypes[0]).kind == "f":
-        return False
-    blocks = cut_blocks(source.height, source.width, block_px=_BLOCK_PX)
-    return all(_known(source, 1, block).max(initial=0) <= _LARGEST_CLASS for block in blocks)
+    is_small, is_certain = np.dtype(source.dtypes[0]).kind != "f", True
+    for block in cut_blocks(source.height, source.width, block_px=_BLOCK_PX):
+        values = _known(source, 1, block)
+        is_small = is_small and values.max(initial=0) <= _LARGEST_CLASS
+        is_certain = is_certain and are_certain(values)
+        if not (is_small or is_certain):
+            return False
+    return True
+
+
+def are_certain(values: Array) -> bool:
+    """Return whether probabilities, 0..255 or as floats 0..1, are all 0 or certain."""
+    certain = 1 if values.dtype.kind == "f" else CERTAIN
+    return not bool(((values > 0) & (values != certain)).any())
 
 
 def _certain(claim: Bools) -> Bytes:

@@ -12,7 +12,7 @@ import rasterio
 import shapely
 
 from roadseg.arrays import Bytes, Ints, Shapes
-from roadseg.raster.extents import Extent, border_of, joined_extent
+from roadseg.raster.extents import Extent, joined_extent
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import open_raster, reading
 from roadseg.raster.pixels import CACHE_BYTES
@@ -58,10 +58,10 @@ class TiledProbability:
         """Return what other processes can use: all but what is open."""
         return {**vars(self), "sources": None}
 
-    @cached_property
-    def border(self) -> shapely.Geometry:
-        """Where roads may be cut, see `border_of`: outside of the area of all tiles together."""
-        return border_of(self.grid, self._extent)
+    @property
+    def is_mask(self) -> bool:
+        """Whether all tiles are masks."""
+        return all(tile.is_mask for tile in self.tiles)
 
     def touches(self, window: Window) -> bool:
         """Return whether any pixel of a window may be road."""
@@ -69,7 +69,7 @@ class TiledProbability:
         return any(self.tiles[row].touches(window.within(self.places[row])) for row in rows)
 
     @cached_property
-    def _extent(self) -> Extent | None:
+    def extent(self) -> Extent | None:
         """The pixels in the area to work in, of all tiles; None if no tile has any outside."""
         if all(tile.extent is None for tile in self.tiles):
             return None

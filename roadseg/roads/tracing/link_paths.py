@@ -18,7 +18,6 @@ _MARGIN_M = 3.0  # Metres by which a path may leave the box around its ends.
 _WORTH = 0.9  # Cost of a path relative to the straight line, from which on that is preferred.
 _STRETCH_M = 5.0  # Metres of a path in the moving average whose minimum is a feature.
 _TOLERANCE_PX = 1.5  # Pixels by which simplifying a path may move it.
-_LOOKS, _LOOK_PX = 50, 32  # Windows that tell masks from probabilities, and half their side.
 _SPACING_M = 1.0  # Metres between the places along roads at which links may land.
 
 ReadRoad = Callable[[Window], Bytes]
@@ -165,25 +164,6 @@ def trace_links(
         lowest,
         np.array([path.is_informed for path in paths], dtype=bool),
     )
-
-
-def are_two_valued(places: Floats, *, grid: Grid, read_road: ReadRoad) -> bool:
-    """Return whether a raster has no values but 0 and 1 around places, so that it is a mask.
-
-    Args:
-        places: shape (k, 2), x and y in metres; an evenly spread sample of them is read.
-    """
-    if len(places) == 0:
-        return True
-    some = places[np.unique(np.linspace(0, len(places) - 1, _LOOKS).astype(np.int64))]
-    shape = np.array([grid.height, grid.width])
-    pixels = np.clip(np.floor(grid.from_metric(some)).astype(np.int64), 0, shape - 1)
-    low, high = np.maximum(pixels - _LOOK_PX, 0), np.minimum(pixels + _LOOK_PX + 1, shape)
-    for (row, col), (stop_row, stop_col) in zip(low.tolist(), high.tolist(), strict=True):
-        road = read_road(Window(row, col, stop_row - row, stop_col - col))
-        if ((road > 0) & (road < CERTAIN)).any():
-            return False
-    return True
 
 
 def _paths(road: Bytes, start: Ints, goals: Ints, pixel_m: tuple[float, float]) -> list[_Path]:

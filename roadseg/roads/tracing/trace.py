@@ -11,6 +11,7 @@ import shapely
 from scipy.spatial import cKDTree
 
 from roadseg.arrays import Array, Bytes, Floats
+from roadseg.raster.extents import Extent, border_of
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.roads.graph.cleaning import (
@@ -45,7 +46,7 @@ from roadseg.roads.tracing.edge_statistics import (
 )
 from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends
 from roadseg.roads.tracing.junctions import place_junctions
-from roadseg.roads.tracing.link_paths import ReadRoad, are_two_valued
+from roadseg.roads.tracing.link_paths import ReadRoad
 from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED, general_link_model, link_gaps
 
 BLOCK_PX = 4096  # Side of the blocks in which roads are thinned.
@@ -67,8 +68,12 @@ class PixelSource(Protocol):
         """Grid of the pixels."""
 
     @property
-    def border(self) -> shapely.Geometry:
-        """Where roads may be cut: at the edge of the scene, and outside of the area to work in."""
+    def extent(self) -> Extent | None:
+        """The pixels in the area to work in; None for all of them."""
+
+    @property
+    def is_mask(self) -> bool:
+        """Whether the pixels are those of a mask, which says nothing of what it does not show."""
 
     @property
     def speed_bins(self) -> SpeedBins | None:
@@ -189,16 +194,12 @@ def postprocess(
         graph: roads as traced, in the metric CRS of the scene, without attributes.
         options: how they are pruned, linked and simplified.
     """
-    ends = graph.nodes[graph.degree == 1]
-    is_mask = are_two_valued(
-        ends if len(ends) else graph.nodes, grid=pixels.grid, read_road=pixels.read_road
-    )
-    model = None if is_mask else general_link_model()
-    scene = _Scene(pixels, pixels.border, options, mask, model)
+    model = None if pixels.is_mask else general_link_model()
+    scene = _Scene(pixels, border_of(pixels.grid, pixels.extent), options, mask, model)
     graph = scene.prune_and_link(merge_chains(graph))
     least_m = _PART_M if options.min_component_m == "auto" else options.min_component_m
     graph = drop_components(graph, min_component_m=least_m)
-    if options.min_component_m == "auto" and not is_mask:
+    if options.min_component_m == "auto" and not pixels.is_mask:
         graph = drop_components(
             graph, min_component_m=_LONE_PART_M, border=scene.border, border_m=BORDER_M
         )
@@ -250,7 +251,7 @@ class _Scene:
 
     @property
     def _max_gap_m(self) -> float:
-        return self.options.gap_for(is_mask=self.link_model is None)
+        return self.options.gap_for(is_mask=self.pixels.is_mask)
 
     def _repair_ends(self, graph: RoadGraph, border: shapely.Geometry) -> RoadGraph:
         straight = straighten_ends(graph, mask=self.mask, border=border)
@@ -332,15 +333,15 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
         pixels: the scene that they were traced on.
         options: `min_confidence`, and `precision` of the edges that are kept.
     """
-    is_of_mask = np.isin(graph.attributes["min_probability"], (0, 1)).all()
-    if pixels.edge_model is None and is_of_mask:
+    if pixels.edge_model is None and pixels.is_mask:
         confidence = graph.attributes[CONFIDENCE]
         confidence = np.where(np.isnan(confidence), graph.attributes["probability"], confidence)
         return replace(graph, attributes={**graph.attributes, CONFIDENCE: confidence})
     model = pixels.edge_model or general_edge_model()
-    graph = with_confidence(graph, model, pixels.border)
+    border = border_of(pixels.grid, pixels.extent)
+    graph = with_confidence(graph, model, border)
     if pixels.edge_model is not None:
-        graph = keep_likely(graph, pixels.border, min_confidence=options.min_confidence)
+        graph = keep_likely(graph, border, min_confidence=options.min_confidence)
     precision = options.precision
     return graph if precision is None else keep_surest(graph, precision=precision)
 

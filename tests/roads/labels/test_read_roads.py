@@ -97,6 +97,11 @@ def test_a_key_that_the_file_lacks_is_refused(write):
         )
 
 
+def test_a_file_without_features_needs_no_speed_attribute(write):
+    options = LabelOptions(scheme="attribute", speed_key="vmax")
+    assert len(read_roads(write(), options=options).roads.shapes) == 0
+
+
 @pytest.mark.parametrize(
     ("geometry", "reason"),
     [

@@ -174,12 +174,6 @@ def test_a_missing_speed_is_the_default(value):
     assert (found.mph[0], found.source[0]) == (33, "default")
 
 
-def test_a_file_without_features_needs_no_speed_attribute():
-    scheme = LabelOptions(scheme="attribute", speed_key="v")
-    assert wanted_keys([], scheme) == []
-    assert read_attributes({}, 0, scheme).mph.shape == (0,)
-
-
 def test_a_constant_speed_is_that_of_all():
     columns = {"maxspeed": ["50", "30"], "speed_kph": [50.0, 30.0]}
     found = read("constant", 2, columns=columns, default_speed_mph=33)

@@ -268,6 +268,20 @@ def test_one_band_is_a_mask_or_probabilities(write_raster, values, nodata, road)
     assert (found.road.tolist(), found.bins) == ([road], None)
 
 
+@pytest.mark.parametrize(
+    ("values", "is_mask"),
+    [
+        (np.array([0, 255], np.uint8), True),
+        (np.array([0, 254], np.uint8), False),
+        (np.array([0, 1, np.nan], np.float32), True),
+        (np.array([0, 0.99], np.float32), False),
+    ],
+)
+def test_probabilities_that_are_all_0_or_certain_are_a_mask(write_raster, values, is_mask):
+    path = write_raster(values[np.newaxis], transform=GRID.transform)
+    assert open_probability(path).is_mask == is_mask
+
+
 def test_a_mask_in_which_255_may_be_road_or_not_is_refused(write_raster):
     path = write_raster(np.array([[0, 1, 255]], np.uint8), name="a.tif")
     with pytest.raises(
