@@ -200,9 +200,10 @@ def plan(config: Config, workspace: Workspace, *, fold: int, force: bool = False
     """Return what `run` would do."""
     folder, stage = workspace.checkpoint(fold), _stage(config, workspace, fold)
     is_ready = _is_ready(folder)
+    reason = stage.reason(force=force or not is_ready)
     chips = read_chips(workspace.chips).chips
     now = min(len(read_fold_chips(workspace, chips, fold).held_out), _JUDGED)
-    planned = stage.plan(stage.reason(force=force or not is_ready), now=now)
+    planned = stage.plan(reason, now=now)
     if force or is_ready:
         return planned
     return replace(planned, why="the INT8 network is not ready")

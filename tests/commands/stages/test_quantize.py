@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from roadseg.commands.stages import pipeline, quantize
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.config import load_config
-from roadseg.errors import RoadsegError
+from roadseg.errors import MissingInputError, RoadsegError
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.inference import openvino
 from roadseg.learn.inference.engines import Engine, open_engine
@@ -19,6 +19,7 @@ from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts
 from roadseg.learn.network.checkpoints import save_checkpoint
 from roadseg.system import stage_records
 from roadseg.system.stage_records import read_record
+from roadseg.system.workspace import Workspace
 from tests.configs import changed, edited
 
 MUCH = max(quantize.PAYS_MPX.values())  # Megapixels to predict.
@@ -61,6 +62,15 @@ def test_an_accurate_network_is_ready(finished, quantised_as):
     summary, gate = run(finished), facts_of(finished[1]).gate
     assert (summary.mask_iou, summary.f1, summary.apls) == (1, summary.exact_f1, summary.exact_apls)
     assert (gate["passed"], gate["mask_iou"], gate["limits"]) == (True, 1, quantize.LIMITS)
+
+
+def test_a_dry_run_names_the_missing_file_that_the_command_names(tmp_path):
+    told = []
+    for command in (quantize.run, quantize.plan):
+        with pytest.raises(MissingInputError) as error:
+            command(load_config(None), Workspace(tmp_path), fold=0)
+        told.append(str(error.value))
+    assert told[0] == told[1]
 
 
 def test_an_inaccurate_network_is_refused_and_not_ready(finished, quantised_as):

@@ -1,6 +1,5 @@
-"""APLS of Vegas chips, as recorded from the reference code and the official scorer."""
+"""APLS of Vegas chips, as recorded from the reference code."""
 
-import csv
 import json
 
 import numpy as np
@@ -8,11 +7,10 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
+from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.apls import apls
 
 UTM = CRS.from_epsg(32611)
-PIXEL = 0.31  # metres of a pixel in the csv files of the official scorer
 
 
 def directions(score):
@@ -53,32 +51,3 @@ def test_vegas_chips_score_as_recorded_from_the_repaired_reference_code(
     recorded = expected["gt_onto_prop"], expected["prop_onto_gt"]
     assert directions(result) == pytest.approx(recorded, abs=1e-6)
     assert result.score == pytest.approx(expected["total"], abs=1e-6)
-
-
-def graph_of_wkt(path, name, *, pixel_m):
-    """Read the lines of one image in a SpaceNet csv as a graph in metres."""
-    with path.open(newline="") as file:
-        rows = [
-            shapely.from_wkt(r["WKT_Pix"]) for r in csv.DictReader(file) if r["ImageId"] == name
-        ]
-    lines = np.array([line for line in rows if not line.is_empty], dtype=object)
-    return graph_from_lines(shapely.transform(lines, lambda xy: xy * pixel_m), UTM)
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("chip", CHIPS)
-def test_pixel_lines_score_as_in_the_official_scorer(facts, chip):
-    case = json.loads((facts / "apls_reference.json").read_text())["cases"][chip]
-    expected = case["java_official_sn3"]["utm_metres/0.31 (isotropic)"]
-    sides = (
-        graph_of_wkt(
-            facts / "apls" / f"wkt_{side}_utm031.csv",
-            f"AOI_2_Vegas_{chip.split('_')[0]}",
-            pixel_m=PIXEL,
-        )
-        for side in ("truth", "proposal")
-    )
-    result = apls(*sides)
-    recorded = expected["gt_to_prop"], expected["prop_to_gt"]
-    assert directions(result) == pytest.approx(recorded, abs=5e-6)
-    assert result.score == pytest.approx(expected["score"], abs=5e-6)
