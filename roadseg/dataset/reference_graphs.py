@@ -20,13 +20,12 @@ from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.labels.areas import work_area
 from roadseg.roads.labels.roads import roads_on
 from roadseg.roads.masks.burning import IGNORE, road_pixels
-from roadseg.roads.masks.mask_labels import is_mask_file
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.roads.tracing.trace import find_graph
-from roadseg.system.files import is_virtual
+from roadseg.system.files import is_mask_file, is_virtual
 from roadseg.system.fingerprints import stamp
 
 Area = shapely.Polygon | shapely.MultiPolygon

@@ -31,9 +31,10 @@ from roadseg.roads.masks.burning import (
     burn_roads,
 )
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
-from roadseg.roads.masks.mask_labels import is_mask_file, open_mask_labels
+from roadseg.roads.masks.mask_labels import open_mask_labels
 from roadseg.roads.masks.raster_styles import mask_renderer, write_style
 from roadseg.roads.options import LabelOptions
+from roadseg.system.files import is_mask_file
 from roadseg.system.fingerprints import stamp
 from roadseg.system.progress import counted
 from roadseg.system.records import key_of, read_json, write_json

@@ -83,12 +83,8 @@ def read_road(
         resampling = Resampling.nearest if file.is_mask else Resampling.average
         band = source.read(source.count, window=read, out_shape=shape, resampling=resampling)
         valid = source.dataset_mask(window=read, out_shape=shape) > 0
-    if file.is_mask:
-        band = np.where(valid & (band > 0), CERTAIN, 0)
-    elif band.dtype.kind == "f":
-        band = np.clip(np.rint(np.nan_to_num(band) * CERTAIN), 0, CERTAIN)
-    road = np.minimum(band, CERTAIN).astype(np.uint8)[np.newaxis]
-    return _warp_to_map(np.concatenate([road, _opaque(valid)]), grid, crs)
+    road = file.as_road(np.where(valid, band, 0) if file.is_mask else band)
+    return _warp_to_map(np.concatenate([road[np.newaxis], _opaque(valid)]), grid, crs)
 
 
 def mosaic(

@@ -22,6 +22,22 @@ from roadseg.system.workspace import (
     Workspace,
 )
 
+METRIC_TITLES = {  # Metrics of `evaluate` by their titles, in the order of tables.
+    "pixel IoU": "iou",
+    "pixel precision": "precision",
+    "pixel recall": "recall",
+    "pixel F1": "f1",
+    "APLS length": "apls_length",
+    "APLS time": "apls_time",
+    "TOPO F1": "topo_f1",
+    "correctness": "correctness",
+    "completeness": "completeness",
+    "quality": "quality",
+    "breaks per km": "breaks_per_km",
+    "connectivity": "connectivity",
+    "calibration error": "calibration_error",
+}
+
 _RUN_STAGES = tuple(
     stage for stage in STAGES if stage != "train"
 )  # A checkpoint alone has that one.

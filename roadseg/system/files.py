@@ -71,6 +71,11 @@ def with_home(path: Path | str) -> Path:
         ) from error
 
 
+def is_mask_file(path: Path) -> bool:
+    """Return whether a file of roads is a raster, a mask or probabilities, by its suffix."""
+    return path.suffix.lower() in MASK_SUFFIXES
+
+
 def require_suffix(path: Path | None, *suffixes: str, option: str = "") -> None:
     """Refuse an output file with another suffix than those given; accept None.
 

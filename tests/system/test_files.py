@@ -16,6 +16,7 @@ from roadseg.system.files import (
     atomic_write_folder,
     atomic_write_parts,
     is_gone,
+    is_mask_file,
     partial_path,
     refuse_to_overwrite,
     remove_partial,
@@ -59,6 +60,17 @@ def test_another_suffix_is_refused_with_the_option_and_those_that_are_known():
         require_suffix(Path("a.txt"), ".gpkg", ".shp", option="--output")
     with pytest.raises(ConfigError, match=r"^a\.txt: use"):
         require_suffix(Path("a.txt"), ".gpkg")
+
+
+@pytest.mark.parametrize(
+    ("names", "is_mask"),
+    [
+        (["a.tif", "a.TIFF", "a.png", "a.jpg", "a.jpeg", "a.vrt", "a.jp2"], True),
+        (["a.geojson", "a.gpkg", "a.shp", "a.osm.pbf", "tif", "a.tif.gz"], False),
+    ],
+)
+def test_rasters_are_mask_files(tmp_path, names, is_mask):
+    assert {is_mask_file(tmp_path / name) for name in names} == {is_mask}
 
 
 def test_an_output_is_no_input_by_whatever_name(tmp_path):

@@ -25,7 +25,7 @@ from roadseg.roads.formats.any_roads import (
 from roadseg.roads.formats.files import write_gpkg
 from roadseg.roads.formats.gpkg_styles import line_renderer
 from roadseg.roads.formats.layers import write_edges
-from roadseg.roads.formats.pairing import find_sources
+from roadseg.roads.formats.pairing import only_source
 from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 from roadseg.roads.graph.routing import add_node, route_line, shortest_path
@@ -33,7 +33,7 @@ from roadseg.roads.graph.shortest_paths import Weight
 from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.labels.traffic import assumed_speeds
 from roadseg.roads.options import RouteOptions
-from roadseg.system.files import refuse_to_overwrite, require_suffix
+from roadseg.system.files import is_mask_file, refuse_to_overwrite, require_suffix
 from roadseg.system.text import Summary, count, first, table
 from roadseg.system.units import (
     distance_text,
@@ -194,10 +194,10 @@ def _read(path: Path) -> RoadGraph:
     if not path.exists():
         raise DataError(f"{path} does not exist; `roadseg graph` writes graphs/ in the run folder")
     path = _graph_file(path)
-    sources = list(find_sources(path).values())
-    if len(sources) != 1 or sources[0].table or sources[0].is_raster:
+    source = only_source(path)
+    if source.table or is_mask_file(source.path):
         raise DataError(f"{path}: expected one file with a graph, as `roadseg graph` writes them")
-    roads = read_drawn(sources[0], PixelPlacement({}))
+    roads = read_drawn(source, PixelPlacement({}))
     if len(roads.graph.lines) == 0:
         raise DataError(f"{path}: contains no roads, so there is no route")
     open_roads = drivable(roads)

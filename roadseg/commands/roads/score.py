@@ -26,7 +26,7 @@ from roadseg.roads.metrics.compare import TOPO_KM, Measures, compare, pool
 from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
-from roadseg.system.files import refuse_to_overwrite
+from roadseg.system.files import is_mask_file, refuse_to_overwrite
 from roadseg.system.parallel import in_order
 from roadseg.system.records import by_dotted_key, write_csv
 from roadseg.system.text import Summary, count, first
@@ -184,7 +184,7 @@ def _measure(pairs: _Sources, pixels: PixelPlacement, options: CompareOptions, n
 
 def _beside(source: RoadSource, other: RoadSource | None, pixels: PixelPlacement) -> PixelPlacement:
     """Return the image for lines in pixels; if none is given, the mask on the other side."""
-    if source.table and other and other.is_raster and not pixels.images:
+    if source.table and other and is_mask_file(other.path) and not pixels.images:
         return replace(pixels, images={source.image: other.path})
     return pixels
 

@@ -28,6 +28,7 @@ from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import read_scaling
 from roadseg.report.card_files import add_evaluation
 from roadseg.report.plots.charts import write_reliability
+from roadseg.report.run_facts import METRIC_TITLES
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -62,21 +63,6 @@ _SPREAD = (  # Metrics whose spread over folds is told.
     *("topo_precision", "topo_recall", "topo_f1"),
     *("breaks_per_km", "connectivity"),
 )
-_TITLES = {  # Metrics of all chips, in the order of the table.
-    "pixel IoU": "iou",
-    "pixel precision": "precision",
-    "pixel recall": "recall",
-    "pixel F1": "f1",
-    "APLS length": "apls_length",
-    "APLS time": "apls_time",
-    "TOPO F1": "topo_f1",
-    "correctness": "correctness",
-    "completeness": "completeness",
-    "quality": "quality",
-    "breaks per km": "breaks_per_km",
-    "connectivity": "connectivity",
-    "calibration error": "calibration_error",
-}
 _OF_PIXELS = ("iou", "precision", "recall", "f1")
 _PICTURE_PX = 1500  # Pixels; the picture of a larger scene is reduced to this side.
 
@@ -150,7 +136,7 @@ class EvaluateSummary(Summary):
         rows = {
             "held-out chips": f"{self.chips} ({trained if self.by_fold else f'fold {self.fold}'})",
             "threshold": several if self.threshold is None else f"{self.threshold:g}",
-            **{_titled(title): self._metric_text(name) for title, name in _TITLES.items()},
+            **{_titled(title): self._metric_text(name) for title, name in METRIC_TITLES.items()},
             "labelled roads": road_text(self.reference_km),
             "predicted roads": road_text(self.predicted_km),
         }
@@ -182,7 +168,7 @@ def _in_short(metrics: Figures) -> str:
 def _named(metrics: Figures, names: Sequence[str]) -> str:
     return ", ".join(
         f"{_titled(title).removeprefix('pixel ')} {_factor(name) * value:.3f}"
-        for title, name in _TITLES.items()
+        for title, name in METRIC_TITLES.items()
         if name in names and (value := metrics.get(name)) is not None
     )
 

@@ -5,7 +5,7 @@ In a run, the confidence of edges is calibrated by the labels of the chips held 
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.tracing.edge_confidence import mean_confidence
 from roadseg.roads.tracing.trace import rate_edges, trace_and_measure
 from roadseg.system.dry_runs import Plan
-from roadseg.system.parallel import Outcome, each, in_order
+from roadseg.system.parallel import each, in_order
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, all_failed, count, first
 from roadseg.system.units import road_text
@@ -282,13 +282,8 @@ def _calibrated(
     # Only its threshold counts as long as the confidence of edges is not asked for.
     model = EdgeModel(0.0, {}, least)
     held_out = [replace(scene, edge_model=model) for scene in held_out]
-    graphs: dict[str, RoadGraph] = {}
-    outcomes = _outcomes(partial(find_roads, config), held_out, config)
-    for outcome in counted(outcomes, "trace", total=len(held_out), unit="scenes"):
-        if outcome.error is None:
-            graphs[held_out[outcome.index].name] = cast("RoadGraph", outcome.result)
-        elif config.compute.on_error == "stop":
-            raise outcome.error
+    # Why others cannot be traced is said when their graphs are written.
+    graphs, _ = _each(partial(find_roads, config), held_out, config, what="trace")
     in_turn = {scene.name: graphs[scene.name] for scene in held_out if scene.name in graphs}
     try:
         measured = measure_run(config, workspace, listed, chips_of, in_turn)
@@ -358,17 +353,9 @@ def _trace_all(
     check_formats(config.graph.formats)
     _refuse_taken({scene.name: scene.path for scene in scenes})
     names = [scene.name for scene in scenes]
-    traced: dict[str, Traced] = {}
-    failed: dict[str, str] = {}
-    outcomes = _outcomes(partial(trace_scene, config, folder), scenes, config)
-    for outcome in counted(outcomes, "graph", total=len(names), unit="scenes"):
-        if outcome.error is None:
-            traced[names[outcome.index]] = cast("Traced", outcome.result)
-        elif config.compute.on_error == "stop":
-            raise outcome.error
-        else:
-            _log.warning("skipped %s: %s", names[outcome.index], outcome.error)
-            failed[names[outcome.index]] = str(outcome.error)
+    traced, failed = _each(partial(trace_scene, config, folder), scenes, config, what="graph")
+    for name, why in failed.items():
+        _log.warning("skipped %s: %s", name, why)
     if failed and not traced:
         raise DataError(all_failed(failed))
     network = _write_together([scene for scene in scenes if scene.name in traced], folder, config)
@@ -428,14 +415,34 @@ def _refuse_others(paths: dict[str, Path], folder: Path, config: Config) -> None
             )
 
 
-def _outcomes(
-    work: Callable[..., Result], scenes: list[SceneToTrace], config: Config
-) -> Iterator[Outcome[Result]]:
-    """Work on many scenes in parallel, or on few scenes in turn, with their blocks in parallel."""
-    workers = config.compute.workers
+def _each(
+    work: Callable[..., Result], scenes: list[SceneToTrace], config: Config, *, what: str
+) -> tuple[dict[str, Result], dict[str, str]]:
+    """Work on many scenes in parallel, or on few scenes in turn, with their blocks in parallel.
+
+    Args:
+        what: name of the work, for the progress.
+
+    Returns:
+        The results, and the reasons why other scenes failed, by name.
+
+    Raises:
+        RoadsegError: for the first scene that fails, unless `compute.on_error` is "skip".
+    """
+    workers, results, failed = config.compute.workers, dict[str, Result](), dict[str, str]()
     if len(scenes) >= max(workers, 1):
-        return each(work, scenes, workers=workers)
-    return each(partial(work, workers=workers), scenes)
+        outcomes = each(work, scenes, workers=workers)
+    else:
+        outcomes = each(partial(work, workers=workers), scenes)
+    for outcome in counted(outcomes, what, total=len(scenes), unit="scenes"):
+        name = scenes[outcome.index].name
+        if outcome.error is None:
+            results[name] = cast("Result", outcome.result)
+        elif config.compute.on_error == "stop":
+            raise outcome.error
+        else:
+            failed[name] = str(outcome.error)
+    return results, failed
 
 
 def _write_together(scenes: list[SceneToTrace], folder: Path, config: Config) -> RoadNetwork | None:

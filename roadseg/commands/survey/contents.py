@@ -23,12 +23,12 @@ from roadseg.roads.formats.any_roads import label_graphs, warn_of_unjoined
 from roadseg.roads.labels.roads import LabelFile, apart_text, lay_over, read_roads
 from roadseg.roads.masks.mask_labels import (
     check_masks,
-    is_mask_file,
     looks_like_mask,
     mask_values,
     open_mask_labels,
 )
 from roadseg.roads.options import LabelOptions
+from roadseg.system.files import is_mask_file
 from roadseg.system.progress import counted
 
 _READ_ALL_FILES = 200  # Number of label files up to which all are read.

@@ -10,7 +10,7 @@ from typing import Any
 from roadseg.commands.stages.declared_stages import prepared_files
 from roadseg.errors import ConfigError
 from roadseg.report.facts import read_scores
-from roadseg.report.run_facts import RunFacts, read_run, seconds_of
+from roadseg.report.run_facts import METRIC_TITLES, RunFacts, read_run, seconds_of
 from roadseg.system.records import by_dotted_key
 from roadseg.system.stage_records import Record
 from roadseg.system.text import Summary, first, table, time_text
@@ -19,18 +19,7 @@ from roadseg.system.workspace import STAGES, Workspace
 Numbers = tuple[float | None, ...]
 
 _METRICS = (  # Stage, key of its summary, title, and digits after the point.
-    ("evaluate", "iou", "pixel IoU", 3),
-    ("evaluate", "precision", "pixel precision", 3),
-    ("evaluate", "recall", "pixel recall", 3),
-    ("evaluate", "f1", "pixel F1", 3),
-    ("evaluate", "apls_length", "APLS length", 3),
-    ("evaluate", "apls_time", "APLS time", 3),
-    ("evaluate", "topo_f1", "TOPO F1", 3),
-    ("evaluate", "correctness", "correctness", 3),
-    ("evaluate", "completeness", "completeness", 3),
-    ("evaluate", "quality", "quality", 3),
-    ("evaluate", "breaks_per_km", "breaks per km", 2),
-    ("evaluate", "connectivity", "connectivity", 3),
+    *(("evaluate", key, title, 3) for title, key in METRIC_TITLES.items()),
     ("evaluate", "threshold", "threshold", 2),
     ("evaluate", "chips", "held-out chips", 0),
     ("evaluate", "reference_km", "labelled roads, km", 2),

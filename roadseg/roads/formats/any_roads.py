@@ -45,6 +45,7 @@ from roadseg.roads.labels.traffic import CARS, DEFAULT, LAYER, ONE_WAY, SPEED_KN
 from roadseg.roads.metrics.compare import Side
 from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH, KPH_PER_MPS
+from roadseg.system.files import is_mask_file
 from roadseg.system.text import count, first, itemize
 from roadseg.system.units import road_text
 
@@ -157,7 +158,7 @@ def read_drawn(
         return graph_drawn(source, source.table.graph(source.image, place))
     if read := reader_of(source.path):
         return graph_drawn(source, read(source.path))
-    if source.is_raster:
+    if is_mask_file(source.path):
         return _trace(source, pixels)
     return _read_gpkg(source) or _read_lines(source, every_column=every_column)
 

@@ -37,11 +37,6 @@ class RoadSource:
     table: "WktCsv | None" = None
     image: str = ""
 
-    @property
-    def is_raster(self) -> bool:
-        """Whether it is a mask or a raster of probabilities, by its suffix."""
-        return self.path.suffix.lower() in MASK_SUFFIXES
-
     def __str__(self) -> str:
         """Return the file and the image in it, as a person would name them."""
         return f"{self.path}, image {self.image}" if self.table else str(self.path)

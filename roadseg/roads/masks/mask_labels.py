@@ -19,12 +19,11 @@ from roadseg.raster.grid import XY, Grid, crs_of, crs_setting, has_transform, re
 from roadseg.raster.images import RasterFacts, open_raster, read_grid
 from roadseg.raster.pixels import valid_pixels
 from roadseg.raster.windows import Window, spread_windows
-from roadseg.roads.labels.roads import extent_degrees
+from roadseg.roads.labels.roads import places_text
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import CONTENT_TAG, SPEED_BINS, bins_of
 from roadseg.roads.options import LabelOptions
 from roadseg.roads.speeds import DEFAULT_BINS
-from roadseg.system.files import MASK_SUFFIXES
 from roadseg.system.text import count
 
 logger = logging.getLogger(__name__)
@@ -37,11 +36,6 @@ _SAME_PX = 0.01  # Pixels; corners that differ by less are the same.
 _STEPS = 16  # Along a footprint that is brought to another CRS, where its edges bend.
 
 Values = tuple[Array, Bools]
-
-
-def is_mask_file(path: Path) -> bool:
-    """Return whether a label file is a raster mask, by its suffix."""
-    return path.suffix.lower() in MASK_SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -331,11 +325,10 @@ def _require_touch(path: Path, grid: Grid, facts: RasterFacts) -> None:
     low, high = places.min(axis=0), places.max(axis=0)
     size = np.array([grid.height, grid.width])
     if not ((high > _SAME_PX).all() and (low < size - _SAME_PX).all()):
-        raise DataError(
-            f"{path}: does not touch {facts.path}: the mask is at {_extent(grid)}, the image at "
-            f"{_extent(facts.grid)}; check the CRS of both, or the file names"
+        mask, image = (np.array([each.footprint], dtype=object) for each in (grid, facts.grid))
+        where = places_text(
+            ("mask is", mask, grid.crs),
+            ("image", image, facts.grid.crs),
+            advice="check the CRS of both, or the file names",
         )
-
-
-def _extent(grid: Grid) -> str:
-    return extent_degrees(np.array([grid.footprint], dtype=object), grid.crs)
+        raise DataError(f"{path}: does not touch {facts.path}: {where}")

@@ -185,7 +185,7 @@ class ProbabilityFile:
         if not self.touches(window):
             return np.zeros(window[2:], dtype=np.uint8)
         with self._reading() as source:
-            return self._inside(self._road_of(source, window), window)
+            return self._inside(self.as_road(_known(source, source.count, window)), window)
 
     def read_all(self, window: Window) -> tuple[Bytes, Bytes | None]:
         """Return that, and the probability of each speed bin, shape (bin, row, col), if known.
@@ -203,7 +203,7 @@ class ProbabilityFile:
                 bands = self._inside(_as_bytes(source.read(window=window.to_rasterio())), window)
                 return bands[-1], bands[:-1]
             if self.speed_bins is None:
-                return self._inside(self._road_of(source, window), window), None
+                return self._inside(self.as_road(_known(source, 1, window)), window), None
             band = self._inside(_known(source, 1, window), window)
         numbers = range(1, self.speed_bins.count + 1)
         return _certain(band > 0), np.stack([_certain(band == number) for number in numbers])
@@ -227,8 +227,8 @@ class ProbabilityFile:
     def _reading(self) -> AbstractContextManager[Any]:
         return nullcontext(self.source) if self.source else open_raster(self.path)
 
-    def _road_of(self, source: Any, window: Window) -> Bytes:  # noqa: ANN401 - rasterio has no types
-        band = _known(source, source.count, window)
+    def as_road(self, band: Array) -> Bytes:
+        """Return pixels of its last band as the probability of any road, 255 for certain."""
         return _certain(band > 0) if self.is_mask else _as_bytes(band)
 
 

@@ -56,7 +56,7 @@ class OsmMap:
 
     def graph(self) -> RoadGraph:
         """Return the ways as edges in degrees, which do not share nodes, with their tags."""
-        return separate_edges(self.ways.lines, DEGREES, {**self.ways.columns(_KEYS)})
+        return separate_edges(self.ways.lines, DEGREES, self.ways.columns(_KEYS))
 
 
 def read_osm_map(path: Path, box: Box) -> OsmMap:

@@ -12,7 +12,6 @@ from roadseg.raster.windows import Window
 from roadseg.roads.masks.mask_files import write_mask
 from roadseg.roads.masks.mask_labels import (
     check_masks,
-    is_mask_file,
     looks_like_mask,
     mask_values,
     open_mask_labels,
@@ -49,17 +48,6 @@ def labels(path, facts, window=WHOLE, *, speeds=None, bins=DEFAULT_BINS, crs=Non
     )
     with open_mask_labels(path, facts, options) as opened:
         return opened.read(window)
-
-
-@pytest.mark.parametrize(
-    ("names", "is_mask"),
-    [
-        (["a.tif", "a.TIFF", "a.png", "a.jpg", "a.jpeg", "a.vrt", "a.jp2"], True),
-        (["a.geojson", "a.gpkg", "a.shp", "a.osm.pbf", "tif", "a.tif.gz"], False),
-    ],
-)
-def test_rasters_are_mask_files(tmp_path, names, is_mask):
-    assert {is_mask_file(tmp_path / name) for name in names} == {is_mask}
 
 
 COLOURS = {0: (255, 255, 255), 1: (0, 0, 0), 2: (0, 0, 0)}  # classes, not what is drawn
