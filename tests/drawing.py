@@ -1,5 +1,6 @@
-"""Roads drawn for tests by the vertices of their lines, in metres."""
+"""Roads drawn for tests by the vertices of their lines, in metres; masks and probabilities."""
 
+import itertools
 import json
 
 import numpy as np
@@ -9,12 +10,16 @@ from pyproj import CRS, Transformer
 
 from roadseg.dataset.chips import ChipRecord
 from roadseg.raster.grid import Grid
+from roadseg.raster.images import read_grid
 from roadseg.raster.windows import Window
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.labels.roads import Roads
 from roadseg.roads.labels.tags import Tags
 from roadseg.roads.labels.traffic import read_traffic
-from roadseg.roads.masks.probabilities import Probability, open_probability
+from roadseg.roads.masks.mask_files import read_mask
+from roadseg.roads.masks.probabilities import Probability, open_probability, write_probability
+from roadseg.roads.metrics.pixels import LEVELS, Histogram
+from roadseg.roads.speeds import DEFAULT_BINS
 
 UTM = CRS.from_epsg(32611)
 LAS_VEGAS = np.array([661300.0, 4005500.0])  # In this CRS.
@@ -99,3 +104,34 @@ def read_probability(path, *, gsd_m=None):
     return Probability(
         opened.grid, *pixels, opened.speed_bins, opened.threshold, opened.edge_model, opened.extent
     )
+
+
+def histogram(background, roads):
+    """Return a histogram of two dictionaries from a byte to its pixels."""
+    sides = np.zeros((2, LEVELS), dtype=np.int64)
+    for side, pixels in zip(sides, (background, roads), strict=True):
+        side[list(pixels)] = list(pixels.values())
+    return Histogram(*sides)
+
+
+def street_pieces(columns, rows):
+    """Return the corners of a grid of streets, and straight and bowed pieces between them."""
+    corners = list(itertools.product(columns, rows))
+    straight = [
+        [a, b]
+        for a, b in itertools.combinations(corners, 2)
+        if (a[0] == b[0] or a[1] == b[1]) and abs(a[0] - b[0]) < 130 and abs(a[1] - b[1]) < 100
+    ]
+    bowed = [[a, ((a[0] + b[0]) / 2 + 9, (a[1] + b[1]) / 2 + 9), b] for a, b in straight]
+    return corners, straight + bowed
+
+
+def predict_the_labels(workspace, scene, *, start=0.0, stop=1.0):
+    """Write the mask of a scene, or a share of its rows, in place of what was predicted for it."""
+    mask = read_mask(workspace.mask(scene))
+    mask[: int(start * len(mask))] = mask[int(stop * len(mask)) :] = 0
+    values = [*(mask == number for number in range(1, 8)), (mask > 0) & (mask < 255)]
+    parts = [(0, np.stack(values).astype(np.float32), mask < 255)]
+    grid = read_grid(workspace.mask(scene))
+    path = workspace.probability(scene)
+    write_probability(path, parts, grid, bins=DEFAULT_BINS, key="labels", tags={})

@@ -22,27 +22,13 @@ from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.labels.roads import read_roads
-from roadseg.roads.masks.mask_files import read_mask
-from roadseg.roads.masks.probabilities import write_probability
 from roadseg.roads.metrics.compare import Side, compare
 from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.options import CompareOptions
-from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.units import shown_in
 from roadseg.system.workspace import Workspace
 from tests.configs import changed, edited
-from tests.drawing import read_probability
-
-
-def replace_by_the_truth(workspace, scene, *, share=1.0):
-    """Write the mask of a scene, or its upper part, in place of what was predicted for it."""
-    mask = read_mask(workspace.mask(scene))
-    mask[int(share * len(mask)) :] = 0
-    values = [*(mask == b for b in range(1, 8)), (mask > 0) & (mask < 255)]
-    rows = [(0, np.stack(values).astype(np.float32), mask < 255)]
-    grid = read_facts(workspace.mask(scene)).grid
-    path = workspace.probability(scene)
-    write_probability(path, rows, grid, bins=DEFAULT_BINS, key="truth", tags={})
+from tests.drawing import predict_the_labels, read_probability
 
 
 def held_out(workspace):
@@ -58,7 +44,7 @@ def label_all_by(workspace, path):
 
 def evaluate_the_truth(config, workspace, *, share=1.0):
     for scene in held_out(workspace):
-        replace_by_the_truth(workspace, scene, share=share)
+        predict_the_labels(workspace, scene, stop=share)
     graph.run(config, workspace, force=True)
     return evaluate.run(config, workspace, force=True)
 

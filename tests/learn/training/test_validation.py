@@ -1,17 +1,9 @@
-import numpy as np
 import pytest
 import torch
 
 from roadseg.learn.training.validation import Scores, count, thresholds_in
 from roadseg.roads.metrics.pixels import Counts, Histogram
-
-
-def histogram(background, roads):
-    """Return pixels by their probability in bytes, of dictionaries."""
-    sides = np.zeros((2, 256), dtype=np.int64)
-    for side, pixels in zip(sides, (background, roads), strict=True):
-        side[list(pixels)] = list(pixels.values())
-    return Histogram(*sides)
+from tests.drawing import histogram
 
 
 def seen(found, wrong, missed):

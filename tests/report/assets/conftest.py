@@ -1,32 +1,17 @@
 """The runs that a browser is shown, and what hands do there."""
 
-import numpy as np
 import pytest
 import shapely
 
 from roadseg.commands.stages import graph, pipeline, report
 from roadseg.config import load_config
 from roadseg.raster.grid import DEGREES, transformer
-from roadseg.raster.images import read_facts
-from roadseg.roads.masks.mask_files import read_mask
-from roadseg.roads.masks.probabilities import write_probability
-from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.workspace import Workspace
+from tests.drawing import predict_the_labels
 
 SCENES = ("city_0", "city_2")
 LOADED = """() => Promise.all(
     roadseg.map.scenes.flatMap(({ pictures }) => Object.values(pictures).map(one => one.load())))"""
-
-
-def _predict_the_labels(workspace, scene):
-    """Write the mask of a scene, without its upper quarter, as what was predicted for it."""
-    mask = read_mask(workspace.mask(scene))
-    mask[: len(mask) // 4] = 0
-    values = [*(mask == number for number in range(1, 8)), (mask > 0) & (mask < 255)]
-    rows = [(0, np.stack(values).astype(np.float32), mask < 255)]
-    grid = read_facts(workspace.mask(scene)).grid
-    path = workspace.probability(scene)
-    write_probability(path, rows, grid, bins=DEFAULT_BINS, key="labels", tags={})
 
 
 def _make_run(config, scenes):
@@ -34,7 +19,7 @@ def _make_run(config, scenes):
     workspace = Workspace(config.run)
     pipeline.prepare(config, workspace)
     for scene in scenes:
-        _predict_the_labels(workspace, scene)
+        predict_the_labels(workspace, scene, start=0.25)
     rasters = [str(workspace.probability(scene)) for scene in scenes]
     graph.run_images(config, rasters, output=workspace.graphs)
     workspace.evaluation.write_text("chip,iou,apls_length\ncity_0,0.9,0.2\ncity_2,0.8,0.7\n")

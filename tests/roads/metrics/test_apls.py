@@ -12,7 +12,7 @@ from pyproj import CRS
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics import apls as module
 from roadseg.roads.metrics.apls import Apls, apls, apls_by, pool_apls
-from tests.drawing import UTM, edges_of
+from tests.drawing import UTM, edges_of, street_pieces
 
 PIXEL = 0.31  # metres of a toy pixel: the toys are those of the SpaceNet 3 scorer
 ROAD = [(0, 0), (500, 0)]
@@ -237,16 +237,10 @@ def test_pooled_scores_are_means_and_their_margins_shrink():
 @st.composite
 def street_grids(draw):
     """Some streets of a 3 x 3 grid of blocks, bowed ones and loops among them, none crossing."""
-    corners = [(x, y) for x in (0, 70, 190) for y in (0, 40, 130)]
-    straight = [[a, b] for a in corners for b in corners if a < b and neighbours(a, b)]
-    bowed = [[a, ((a[0] + b[0]) / 2 + 9, (a[1] + b[1]) / 2 + 9), b] for a, b in straight]
+    corners, pieces = street_pieces((0, 70, 190), (0, 40, 130))
     loops = [[(x, y), (x - 4, y - 30), (x - 19, y - 18), (x, y)] for x, y in corners]
-    roads = draw(st.lists(st.sampled_from(straight + bowed + loops), min_size=1, unique_by=str))
+    roads = draw(st.lists(st.sampled_from(pieces + loops), min_size=1, unique_by=str))
     return drawn(*roads, seconds=[draw(st.floats(0.5, 90)) for _ in roads])
-
-
-def neighbours(a, b):
-    return (a[0] == b[0] or a[1] == b[1]) and abs(a[0] - b[0]) < 130 and abs(a[1] - b[1]) < 100
 
 
 def shifted(graph, by):

@@ -10,20 +10,14 @@ from hypothesis import strategies as st
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.marbles import networks
 from roadseg.roads.metrics.topo import topo
-from tests.drawing import UTM, edges_of
+from tests.drawing import UTM, edges_of, street_pieces
 
 
 @st.composite
 def street_grids(draw):
     """Some streets of a 3 x 3 grid of blocks, bowed ones among them, none crossing."""
-    corners = [(x, y) for x in (50, 120, 240) for y in (60, 120, 210)]
-    straight = [[a, b] for a in corners for b in corners if a < b and beside(a, b)]
-    bowed = [[a, ((a[0] + b[0]) / 2 + 9, (a[1] + b[1]) / 2 + 9), b] for a, b in straight]
-    return edges_of(*draw(st.lists(st.sampled_from(straight + bowed), min_size=1, unique_by=str)))
-
-
-def beside(a, b):
-    return (a[0] == b[0] or a[1] == b[1]) and abs(a[0] - b[0]) < 130 and abs(a[1] - b[1]) < 100
+    _, pieces = street_pieces((50, 120, 240), (60, 120, 210))
+    return edges_of(*draw(st.lists(st.sampled_from(pieces), min_size=1, unique_by=str)))
 
 
 @given(street_grids(), street_grids(), st.randoms(use_true_random=False))

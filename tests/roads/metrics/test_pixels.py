@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from roadseg.roads.metrics.pixels import LEVELS, Counts, Histogram, count_pixels
+from tests.drawing import histogram
 from tests.drawing import pixels_of as drawn
 
 NOTHING = Counts(0, 0, 0)
@@ -71,14 +72,6 @@ def test_ratios_are_those_of_scikit_learn(masks):
 def test_counts_pool_over_chips():
     chips = (1, 2, 3), (10, 20, 30), (100, 200, 300)
     assert sum((Counts(*chip) for chip in chips), Counts()) == Counts(111, 222, 333)
-
-
-def histogram(background, roads):
-    """Return a histogram of two dictionaries from a byte to its pixels."""
-    sides = np.zeros((2, LEVELS), dtype=np.int64)
-    for side, pixels in zip(sides, (background, roads), strict=True):
-        side[list(pixels)] = list(pixels.values())
-    return Histogram(*sides)
 
 
 @pytest.mark.parametrize(("level", "found"), [(101, 0), (102, 3)])
