@@ -88,11 +88,17 @@ def pytest_collection_modifyitems(items):
 
 
 def _load(path):
-    """Import a file of tests/data, which is on no import path."""
+    """Import a file that is on no import path."""
     spec = spec_from_file_location(path.stem, path)
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def load_script():
+    """Give the function that imports a file that is on no import path."""
+    return _load
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,6 @@
 """
 
 import re
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import nbformat
@@ -21,12 +19,8 @@ every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: pat
 
 
 @pytest.fixture(scope="module")
-def script():
-    spec = spec_from_file_location("notebooks", ROOT / "scripts" / "notebooks.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    sys.modules.pop("notebooks", None)
+def script(load_script):
+    return load_script(ROOT / "scripts" / "notebooks.py")
 
 
 def code_cells(notebook):

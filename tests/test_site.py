@@ -2,8 +2,6 @@
 
 import itertools
 import re
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -16,12 +14,8 @@ SITE = Path(__file__).parents[1] / "docs" / "site"
 
 
 @pytest.fixture(scope="module")
-def reference():
-    spec = spec_from_file_location("reference", SITE / "reference.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    sys.modules.pop("reference", None)
+def reference(load_script):
+    return load_script(SITE / "reference.py")
 
 
 def test_every_public_name_is_in_one_section(reference):
