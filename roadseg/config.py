@@ -19,7 +19,7 @@ from roadseg.learn.options import ComputeOptions, PredictOptions, TrainOptions
 from roadseg.options import Section, setting
 from roadseg.raster.options import ImageryOptions, box_numbers
 from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions
-from roadseg.system.files import with_home
+from roadseg.system.files import in_folder, with_home
 from roadseg.system.records import changes, parse_json, write_json
 from roadseg.system.schemas import expected_and_got, first_faults
 
@@ -364,7 +364,7 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
     def absolute(path: str) -> str:
         if path.startswith("@"):
             return f"@{absolute(path[1:])}"
-        return path if path.startswith(("/", "~")) or "://" in path else str(folder / path)
+        return in_folder(path, folder)
 
     return _with_paths(config, absolute)
 

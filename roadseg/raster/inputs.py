@@ -8,7 +8,14 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from roadseg.errors import ConfigError, DataError
-from roadseg.system.files import LINE_SUFFIXES, MASK_SUFFIXES, ROAD_SUFFIXES, is_virtual, with_home
+from roadseg.system.files import (
+    LINE_SUFFIXES,
+    MASK_SUFFIXES,
+    ROAD_SUFFIXES,
+    in_folder,
+    is_virtual,
+    with_home,
+)
 from roadseg.system.text import count, first
 
 Suffixes = tuple[str, ...]
@@ -217,10 +224,7 @@ def _unlisted(pattern: str) -> list[str]:
     entries = [text for line in lines if (text := line.strip()) and not text.startswith("#")]
     if not entries:
         raise DataError(f"{path}: the list contains no images; write one path per line")
-    return [
-        text if text.startswith(("/", "~")) or "://" in text else str(path.parent / text)
-        for text in entries
-    ]
+    return [in_folder(text, path.parent) for text in entries]
 
 
 def _find(

@@ -55,6 +55,11 @@ _cleaned: set[Path] = set()  # Folders that `remove_partial` was given.
 _ENOUGH_BYTES = 2**20  # Bytes; a disk with more than this free is not full.
 
 
+def in_folder(text: str, folder: Path) -> str:
+    """Return a path or glob that starts at a folder, unless it is absolute or an address."""
+    return text if text.startswith(("/", "~")) or "://" in text else str(folder / text)
+
+
 def with_home(path: Path | str) -> Path:
     """Return a path with ~ or ~name replaced by the home folder.
 

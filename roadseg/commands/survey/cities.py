@@ -345,9 +345,7 @@ def _image_patterns(images: list[str], survey: ImageSurvey) -> list[str]:
 
 def area_from(text: str | None, folder: Path) -> str | None:
     """Return an area to work in for a config in a folder: a box, or the path of its file."""
-    if text is None or "://" in text or box_numbers(text) is not None:
-        return text
-    return path_from(text, folder)
+    return text if text is None or box_numbers(text) is not None else path_from(text, folder)
 
 
 def path_from(path: str, folder: Path) -> str:

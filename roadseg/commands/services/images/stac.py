@@ -85,10 +85,8 @@ def _items(source: str, area: Area, client: Client) -> Iterator[tuple[str, Json]
             address = parts._replace(path=f"{parts.path.rstrip('/')}/search").geturl()
         yield from _pages(_in_box(address, area), client)
         return
-    if "://" in source:
-        found = client.get(source, read_json_answer)
-    else:
-        found = _read_file(Path(source))
+    found = _read(source, client)
+    if "://" not in source:
         source = str(Path(source).resolve())
     kind = found.get("type")
     if kind == "Feature":
@@ -151,17 +149,17 @@ def _of_collection(
         )
     for each in links:
         address = join_address(source, str(each["href"]))
-        read = (
-            client.get(address, read_json_answer) if "://" in address else _read_file(Path(address))
-        )
-        yield address, read
+        yield address, _read(address, client)
 
 
-def _read_file(path: Path) -> Json:
+def _read(source: str, client: Client) -> Json:
+    """Read the JSON object at an address, or of a file."""
+    if "://" in source:
+        return client.get(source, read_json_answer)
     try:
-        return _parse_object(path)
+        return _parse_object(Path(source))
     except (OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be read as a JSON object ({error})") from error
+        raise DataError(f"{source}: cannot be read as a JSON object ({error})") from error
 
 
 def _parse_object(source: Path | str) -> Json:
