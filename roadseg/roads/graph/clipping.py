@@ -62,7 +62,7 @@ def _spans_of(line: shapely.LineString, polygon: shapely.Geometry) -> Floats:
     spans = np.sort(along[segment][:, None] + from_start, axis=1)
     low, high = join_spans(*spans.T, within=_TOUCHING_M)
     # Ends near those of the line are put on these.
-    length = along[-1]
+    length = float(along[-1])
     low = np.where(low <= _TOUCHING_M, 0, low)
     high = np.where(high >= length - _TOUCHING_M, length, high)
     has_length = high - low > _TOUCHING_M
