@@ -122,7 +122,7 @@ def init(
     show_default=True,
     help="Folder for all outputs: config, graphs, report and others.",
 )
-@together(AREA, *OF_IMAGES, FORCE, SET, shown, *PREDICTING_IN_MAP, WORKERS, ON_ERROR, *DEVICES)
+@together(AREA, *OF_IMAGES, *PREDICTING_IN_MAP, WORKERS, ON_ERROR, *DEVICES, FORCE, SET, shown)
 def map_images(
     images: tuple[str, ...],
     labels: tuple[str, ...],
