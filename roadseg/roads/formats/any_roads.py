@@ -60,6 +60,7 @@ _EVERY_LINE = LabelOptions(default_speed_mph=DEFAULT_SPEED_MPH, exclude=(), tunn
 _OF_LAYERS = (".gpkg", ".gdb")  # Suffixes of files that may hold a graph as two layers.
 _APART_M = 0.01  # Metres from the end of a line to its node, at most.
 _FARTHEST_M = 1000.0  # Metres between the boxes around roads of one place, at most.
+_BEYOND_M = 1.0  # Metres by which roads may reach beyond the edge of their image.
 _LOST = ("null", "broken", "not finite")  # Why `read_roads` drops what may have been a road.
 _EARTH = (-360.0, -90.0, 360.0, 90.0)  # Degrees; some networks go on beyond the date line.
 _UM = 6  # Decimals of a metre: coordinates are rounded to 1 um.
@@ -314,13 +315,18 @@ def _seen_roads(roads: DrawnRoads, crs: CRS) -> DrawnRoads:
 def check_nearness(reference: Side, predicted: Side, name: str) -> None:
     """Refuse roads that cannot be of one place, and warn of those that may not be.
 
-    Places without a coordinate system, and sides without roads, are not looked at.
+    Sides without roads are not looked at.
 
     Raises:
-        DataError: the boxes around the roads of both sides are more than 1 km apart.
+        DataError: the boxes around the roads of both sides are more than 1 km apart, or, without a
+            coordinate system, one side counts y down from the upper edge of its image, as a CSV
+            does that has no image, and the other up from the lower edge, as rasters do.
     """
     sides = reference.drawn, predicted.drawn
-    if is_local(sides[0].crs) or not all(len(s.lines) for s in sides):
+    if not all(len(s.lines) for s in sides):
+        return
+    if is_local(sides[0].crs):
+        _check_edges(sides, name)
         return
     boxes = [shapely.box(*shapely.total_bounds(side.lines)) for side in sides]
     apart = float(shapely.distance(*boxes))
@@ -336,6 +342,18 @@ def check_nearness(reference: Side, predicted: Side, name: str) -> None:
         )
     if apart > 0:
         logger.warning("%s: the two sides are %.0f m apart; are they the same place?", name, apart)
+
+
+def _check_edges(sides: tuple[RoadGraph, RoadGraph], name: str) -> None:
+    """Refuse roads without a coordinate system that are counted from two edges of an image."""
+    spans = [shapely.total_bounds(side.lines)[[1, 3]].tolist() for side in sides]
+    (south, middle), (other, north) = sorted(spans)
+    if south < -_BEYOND_M <= other and middle <= _BEYOND_M < north:
+        raise DataError(
+            f"{name}: neither side has a georeference, and one counts y down from the upper edge "
+            "of its image, as lines in pixels do, the other up from the lower edge; add the image "
+            "with --image"
+        )
 
 
 def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:

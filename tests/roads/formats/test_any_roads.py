@@ -1,4 +1,5 @@
 import json
+from contextlib import nullcontext
 
 import networkx as nx
 import numpy as np
@@ -221,3 +222,14 @@ def test_sides_without_roads_may_be_anywhere(draw):
     side = place_roads(read(draw(CROSS)), UTM)
     none = place_roads(read(draw([], name="none")), UTM)
     check_nearness(side, none, "img1")
+
+
+@pytest.mark.parametrize("beyond_m", [1, 1.1])
+def test_lines_in_pixels_do_not_lie_on_what_was_traced_without_a_place(tmp_path, beyond_m):
+    wkt = tmp_path / "img1.csv"
+    wkt.write_text('ImageId,WKT_Pix\nimg1,"LINESTRING (0 0, 0 200)"\n')
+    lines = np.array([shapely.LineString([(0, -beyond_m), (0, 100)])], dtype=object)
+    write_gpkg(tmp_path / "traced.gpkg", graph_from_lines(lines, LOCAL_CRS))
+    sides = [placed(wkt, gsd_m=0.5), placed(tmp_path / "traced.gpkg")]
+    with pytest.raises(DataError, match="one counts y down") if beyond_m == 1 else nullcontext():
+        check_nearness(*sides, "img1")
