@@ -13,7 +13,7 @@ from affine import Affine
 from roadseg.api.arguments import TABLE, AnyPath, options_of, table_file, takes
 from roadseg.api.masks import Mask
 from roadseg.api.notebooks import map_svg
-from roadseg.api.rasters import AnyImage, in_memory
+from roadseg.api.rasters import AnyImage, in_memory, known_crs, refuse_transform
 from roadseg.raster.grid import DEGREES, is_local
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
@@ -180,7 +180,8 @@ def trace(
         probability: the result of `predict` or `burn`; a raster with probabilities or a mask; or an
             array, shape (row, col): bool, uint8 with 255 for certain, or floats from 0 to 1.
         transform: for an array: the transform from (col, row) to (x, y), as in rasterio.
-        crs: for an array: the CRS of x and y: an EPSG code, WKT, or a CRS of pyproj or rasterio.
+        crs: for an array, or a raster without one: the CRS of x and y: an EPSG code, WKT, or a CRS
+            of pyproj or rasterio.
         gsd_m: pixel size in metres, for an array or a raster without georeference.
         options: those settings of the section `graph` of the config that control tracing, such as
             `threshold=0.5`, `max_gap_m=30`.
@@ -196,8 +197,9 @@ def trace(
     source = RoadSource(Path("a traced graph"))
     pixels: Probability | ProbabilityFile
     if isinstance(probability, str | Path):
+        refuse_transform(probability, transform)
         source = RoadSource(Path(probability))
-        pixels = open_probability(source.path, gsd_m=gsd_m)
+        pixels = open_probability(source.path, crs=known_crs(crs), gsd_m=gsd_m)
     elif isinstance(probability, Mask):
         pixels = probability.as_probability()
     elif isinstance(probability, Probability):

@@ -80,8 +80,7 @@ def image_file(image: AnyImage, transform: Affine | None) -> Iterator[Path]:
     from rasterio.dtypes import check_dtype
 
     if isinstance(image, str | Path):
-        if transform is not None:
-            raise ConfigError(f"{image}: transform is only for arrays, because a file has its own")
+        refuse_transform(image, transform)
         yield Path(image).absolute()
         return
     _require_array(image)
@@ -124,7 +123,7 @@ def in_memory(
     if transform is None:
         size_m = cast("float", gsd_m)  # Otherwise the array has no location.
         transform = Affine(size_m, 0, 0, 0, -size_m, height * size_m)
-    grid = Grid(_crs(crs), transform, height, width)
+    grid = Grid(known_crs(crs) or LOCAL_CRS, transform, height, width)
     return Probability(grid, _as_bytes(np.ma.filled(pixels, 0)))
 
 
@@ -146,11 +145,24 @@ def _require_place(transform: Affine | None, crs: object, gsd_m: float | None) -
         raise ConfigError(f"{_THE_ARRAY}: has a {has}, expected both")
 
 
-def _crs(crs: object) -> CRS:
-    if crs is None:
-        return LOCAL_CRS
+def refuse_transform(path: AnyPath, transform: Affine | None) -> None:
+    """Refuse a transform for a file.
+
+    Raises:
+        ConfigError: if there is one.
+    """
+    if transform is not None:
+        raise ConfigError(f"{path}: transform is only for arrays, because a file has its own")
+
+
+def known_crs(crs: object) -> CRS | None:
+    """Return a CRS in any form that pyproj knows; None for None.
+
+    Raises:
+        ConfigError: if there is no such CRS.
+    """
     try:
-        return CRS.from_user_input(crs)
+        return None if crs is None else CRS.from_user_input(crs)
     except CRSError as error:
         raise ConfigError(f"crs: {crs} is not a coordinate system known to PROJ") from error
 

@@ -95,9 +95,17 @@ def test_an_array_without_a_place_is_traced_where_its_file_is(mask, tmp_path):
     assert found.edges.geometry.equals(expected.edges.geometry)
 
 
+def test_a_file_without_a_coordinate_system_is_traced_in_the_given_one(write_raster):
+    mask = np.zeros((60, 60), np.uint8)
+    mask[20:30] = 1
+    path = write_raster(mask, crs=None)
+    assert roadseg.trace(path, crs="EPSG:32611").edges.crs == "EPSG:32611"
+
+
 @pytest.mark.parametrize(
     ("pixels", "place", "message"),
     [
+        ("a.tif", {"transform": Affine.scale(1, -1)}, "a.tif: transform is only for arrays"),
         (np.zeros((4, 4), bool), {}, "has no location; expected transform"),
         (np.zeros((4, 4), bool), {"crs": 32632, "gsd_m": 1}, "has a crs but no transform"),
         (np.zeros((2, 4, 4), bool), {"gsd_m": 1}, "has shape (2, 4, 4), expected (row, col)"),
