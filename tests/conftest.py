@@ -121,6 +121,20 @@ def write_city(make_scene):
     return write
 
 
+@pytest.fixture
+def draw_area(tmp_path):
+    """Give a function that writes polygons, in metres or another CRS, and returns their path."""
+    from geopandas import GeoSeries
+
+    def draw(name, *shapes, crs=32611):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        GeoSeries(list(shapes), crs=crs).to_file(path)
+        return str(path)
+
+    return draw
+
+
 @pytest.fixture(scope="session")
 def once(tmp_path_factory):
     """Give a function that has a folder written once for all processes that test."""

@@ -37,18 +37,6 @@ def write(write_raster):
     return write
 
 
-@pytest.fixture
-def draw(tmp_path):
-    """Give a function that writes polygons into a file."""
-
-    def draw(name, *shapes, crs=4326):
-        path = tmp_path / name
-        geopandas.GeoDataFrame(geometry=list(shapes), crs=crs).to_file(path)
-        return str(path)
-
-    return draw
-
-
 def parts(area, **paths):
     return parts_of_scenes(paths, dict.fromkeys(paths, ImageryOptions()), area_setting=area)
 
@@ -59,9 +47,9 @@ def share(path, area):
     return 1.0 if extent is None else extent.inside(Window(0, 0, SIDE, SIDE)).mean()
 
 
-def test_scenes_outside_are_left_out_after_a_look_at_their_headers(write, draw, monkeypatch):
+def test_scenes_outside_are_left_out_after_a_look_at_their_headers(write, draw_area, monkeypatch):
     near, far = write("near", 32611, 660000, 4000000), write("far", 32611, 670000, 4000000)
-    area = draw("a.gpkg", shapely.box(659000, 3990000, 660000, 4010000), crs=32611)
+    area = draw_area("a.gpkg", shapely.box(659000, 3990000, 660000, 4010000))
     monkeypatch.setattr(pixels, "read_pixels", None)
     found = parts(area, near=near, far=far)
     assert list(found) == ["near"]
@@ -105,15 +93,15 @@ def test_the_whole_world_holds_every_scene(write):
         assert share(write(name, epsg, x, y), world) == 1, name
 
 
-def test_an_area_may_lie_across_the_antimeridian(write, draw):
+def test_an_area_may_lie_across_the_antimeridian(write, draw_area):
     path = write("a", 32660, 833978, 0)  # its middle is at 180 degrees
     west, east = shapely.box(170, -10, 180, 10), shapely.box(-180, -10, -170, 10)
     both = shapely.MultiPolygon([west, east])
     assert share(path, "170,-10,180,10") == pytest.approx(0.5, abs=0.01)
     assert share(path, "-180,-10,-170,10") == pytest.approx(0.5, abs=0.01)
     assert share(path, "170,-10,-170,10") == 1
-    assert share(path, draw("both.geojson", both)) == 1
-    assert share(path, draw("beyond.gpkg", shapely.box(170, -10, 190, 10))) == 1
+    assert share(path, draw_area("both.geojson", both, crs=4326)) == 1
+    assert share(path, draw_area("beyond.gpkg", shapely.box(170, -10, 190, 10), crs=4326)) == 1
 
 
 def test_an_area_may_hold_a_pole_or_lie_beside_it(write):
@@ -125,16 +113,18 @@ def test_an_area_may_hold_a_pole_or_lie_beside_it(write):
         parts("-180,-90,180,-80", a=path)
 
 
-def test_an_area_may_be_in_any_crs(write, draw):
+def test_an_area_may_be_in_any_crs(write, draw_area):
     path = write("a", 32611, 660000, 4000000)
     half = shapely.box(659000, 3990000, 660000, 4010000)
     for crs in (32611, 32612, 3857, 4326, 4267):
         moved = geopandas.GeoSeries([half], crs=32611).to_crs(crs)
-        assert share(path, draw(f"{crs}.gpkg", *moved, crs=crs)) == pytest.approx(0.5, abs=0.02)
+        assert share(path, draw_area(f"{crs}.gpkg", *moved, crs=crs)) == pytest.approx(
+            0.5, abs=0.02
+        )
 
 
-def test_an_area_in_a_file_without_crs_is_refused(draw):
-    path = draw("a.shp", shapely.box(659000, 3990000, 660000, 4010000), crs=32611)
+def test_an_area_in_a_file_without_crs_is_refused(draw_area):
+    path = draw_area("a.shp", shapely.box(659000, 3990000, 660000, 4010000))
     Path(path).with_suffix(".prj").unlink()
     with pytest.raises(DataError, match=r"a\.shp: .*coordinate system"):
         work_area(path)
@@ -146,8 +136,8 @@ def test_a_file_that_is_missing_is_named(tmp_path):
             ask(str(tmp_path / "gone.gpkg"))
 
 
-def test_the_content_of_an_area_is_not_its_path_nor_its_time(draw, tmp_path):
-    first = draw("a.geojson", shapely.box(8, 49, 9, 50))
+def test_the_content_of_an_area_is_not_its_path_nor_its_time(draw_area, tmp_path):
+    first = draw_area("a.geojson", shapely.box(8, 49, 9, 50), crs=4326)
     (tmp_path / "moved").mkdir()
     moved = tmp_path / "moved/b.geojson"
     moved.write_bytes((tmp_path / "a.geojson").read_bytes())
@@ -158,11 +148,11 @@ def test_the_content_of_an_area_is_not_its_path_nor_its_time(draw, tmp_path):
 
 
 @pytest.mark.parametrize("gsd_m", [None, 2.0, 0.5])
-def test_a_part_has_the_pixels_of_the_whole_and_no_data_outside(write, draw, gsd_m):
+def test_a_part_has_the_pixels_of_the_whole_and_no_data_outside(write, draw_area, gsd_m):
     path = write("a", 32611, 660000, 4000000)
     disc = shapely.Point(660010, 3999990).buffer(40)
     whole = read_facts(path, ImageryOptions(gsd_m=gsd_m))
-    facts = cut_to_area(whole, draw("a.gpkg", disc, crs=32611))
+    facts = cut_to_area(whole, draw_area("a.gpkg", disc))
     rows, cols = facts.grid.height, facts.grid.width
     values, valid = read_window(facts, Window(0, 0, rows, cols))
     row, col = facts.part.window[:2]

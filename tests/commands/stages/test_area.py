@@ -4,7 +4,6 @@ import json
 import shutil
 from pathlib import Path
 
-import geopandas
 import numpy as np
 import pytest
 import rasterio
@@ -33,19 +32,6 @@ from tests.configs import changed, edited
 EAST, NORTH, SIDE = 660000.0, 4000000.0, 400
 WINDOW, OVERLAP = 64, 16
 DISC = shapely.Point(EAST + 130.3, NORTH - 220.7).buffer(70)
-
-
-@pytest.fixture
-def draw(tmp_path):
-    """Give a function that writes polygons in metres into a file, and returns its path."""
-
-    def draw(name, *shapes, crs=32611):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        geopandas.GeoDataFrame(geometry=list(shapes), crs=crs).to_file(path)
-        return str(path)
-
-    return draw
 
 
 @pytest.fixture
@@ -91,8 +77,8 @@ def whole(make_scene, checkpoint, tmp_path_factory):
     return bands(folder / "out/wide.tif")
 
 
-def test_pixels_in_the_area_are_those_without_one(scene, checkpoint, whole, draw, tmp_path):
-    area = draw("a.gpkg", DISC)
+def test_pixels_in_the_area_are_those_without_one(scene, checkpoint, whole, draw_area, tmp_path):
+    area = draw_area("a.gpkg", DISC)
     summary = predicted([scene], checkpoint, tmp_path / "out", area)
     part = values, valid, _ = bands(tmp_path / "out/wide.tif")
     assert valid.sum() == pytest.approx(DISC.area, rel=0.05)
@@ -101,7 +87,9 @@ def test_pixels_in_the_area_are_those_without_one(scene, checkpoint, whole, draw
     assert not values[:, ~valid].any()
 
 
-def test_only_windows_that_touch_the_area_are_read(scene, checkpoint, draw, tmp_path, monkeypatch):
+def test_only_windows_that_touch_the_area_are_read(
+    scene, checkpoint, draw_area, tmp_path, monkeypatch
+):
     read = []
 
     def note(source, facts, window):
@@ -110,7 +98,7 @@ def test_only_windows_that_touch_the_area_are_read(scene, checkpoint, draw, tmp_
 
     monkeypatch.setattr(reading, "read_part", note)
     ring = DISC - DISC.buffer(-2)
-    predicted([scene], checkpoint, tmp_path / "out", draw("a.gpkg", ring))
+    predicted([scene], checkpoint, tmp_path / "out", draw_area("a.gpkg", ring))
     starts = spread_starts(SIDE, window_px=WINDOW, overlap_px=OVERLAP, multiple=32)
     squares = [
         shapely.box(EAST + col, NORTH - row - WINDOW, EAST + col + WINDOW, NORTH - row)
@@ -121,18 +109,20 @@ def test_only_windows_that_touch_the_area_are_read(scene, checkpoint, draw, tmp_
     assert len(read) == touching < len(squares) / 3
 
 
-def test_scenes_outside_are_left_out_and_counted(scene, make_scene, checkpoint, draw, tmp_path):
+def test_scenes_outside_are_left_out_and_counted(
+    scene, make_scene, checkpoint, draw_area, tmp_path
+):
     other, _ = make_scene(tmp_path / "far", "far", origin=(EAST + 5000, NORTH))
-    summary = predicted([scene, other], checkpoint, tmp_path / "out", draw("a.gpkg", DISC))
+    summary = predicted([scene, other], checkpoint, tmp_path / "out", draw_area("a.gpkg", DISC))
     assert (summary.scenes, summary.outside) == (["wide"], 1)
     assert str(summary).endswith("; 1 image outside of the area; " + str(tmp_path / "out"))
 
 
-def test_what_is_shared_has_the_same_bytes(write_raster, checkpoint, draw, tmp_path):
+def test_what_is_shared_has_the_same_bytes(write_raster, checkpoint, draw_area, tmp_path):
     rows = strips.STRIP_PX + 300
     image = write_raster(shape=(rows, 80), name="narrow.tif")
     ends = [shapely.Point(EAST + 40, NORTH - row).buffer(50) for row in (40, rows - 40)]
-    area = draw("a.gpkg", *ends)
+    area = draw_area("a.gpkg", *ends)
     ways = {
         "alone": {},
         "workers": {"compute": {"workers": 2}},
@@ -145,20 +135,20 @@ def test_what_is_shared_has_the_same_bytes(write_raster, checkpoint, draw, tmp_p
 
 
 def test_another_area_is_predicted_again_and_the_same_one_is_not(
-    scene, checkpoint, draw, tmp_path, monkeypatch
+    scene, checkpoint, draw_area, tmp_path, monkeypatch
 ):
     output = tmp_path / "out"
-    predicted([scene], checkpoint, output, draw("a.gpkg", DISC))
+    predicted([scene], checkpoint, output, draw_area("a.gpkg", DISC))
     first = bands(output / "wide.tif")[1].sum()
-    predicted([scene], checkpoint, output, draw("b.gpkg", DISC.buffer(20)))
+    predicted([scene], checkpoint, output, draw_area("b.gpkg", DISC.buffer(20)))
     assert bands(output / "wide.tif")[1].sum() > first
     monkeypatch.setattr("roadseg.learn.inference.tasks.predict_parts", None)
-    predicted([scene], checkpoint, output, draw("moved/c.geojson", DISC.buffer(20)))
+    predicted([scene], checkpoint, output, draw_area("moved/c.geojson", DISC.buffer(20)))
 
 
-def test_python_predicts_in_an_area(scene, checkpoint, whole, draw):
+def test_python_predicts_in_an_area(scene, checkpoint, whole, draw_area):
     options = {"window_px": WINDOW, "overlap_px": OVERLAP, "engine": "eager", "device": "cpu"}
-    area = draw("a.gpkg", DISC)
+    area = draw_area("a.gpkg", DISC)
     found = roadseg.predict(scene, checkpoint, area=area, batch_size=2, **options)
     valid = found.extent.inside((0, 0, *found.road.shape))
     part = (None, valid, found.grid.transform)
@@ -168,9 +158,9 @@ def test_python_predicts_in_an_area(scene, checkpoint, whole, draw):
         roadseg.predict(scene, checkpoint, area="8,49,9,50", **options)
 
 
-def test_python_burns_in_an_area(scene, draw):
+def test_python_burns_in_an_area(scene, draw_area):
     labels = scene.parents[1] / "roads/wide.geojson"
-    part = roadseg.burn(labels, scene, area=draw("a.gpkg", DISC))
+    part = roadseg.burn(labels, scene, area=draw_area("a.gpkg", DISC))
     everywhere = roadseg.burn(labels, scene)
     known = part.pixels != IGNORE
     assert known.sum() == pytest.approx(DISC.area, rel=0.05)
@@ -180,7 +170,7 @@ def test_python_burns_in_an_area(scene, draw):
     )
 
 
-def test_roads_are_traced_up_to_the_outline(make_scene, write_raster, draw, tmp_path):
+def test_roads_are_traced_up_to_the_outline(make_scene, write_raster, draw_area, tmp_path):
     mask = np.zeros((SIDE, SIDE), dtype=np.uint8)
     mask[196:204] = 1  # a road from west to east
     path = write_raster(mask, name="mask.tif")
@@ -189,7 +179,7 @@ def test_roads_are_traced_up_to_the_outline(make_scene, write_raster, draw, tmp_
     # The gap between the two parts is short enough for a link.
     areas |= shapely.box(EAST + 165, NORTH - 300, EAST + 300, NORTH - 100)
     summary = graph.run_images(
-        settings(draw("a.gpkg", areas)), [str(path), str(far)], output=tmp_path / "out"
+        settings(draw_area("a.gpkg", areas)), [str(path), str(far)], output=tmp_path / "out"
     )
     lines = read_gpkg(tmp_path / "out/mask.gpkg").lines
     assert summary.outside == 1
@@ -197,7 +187,7 @@ def test_roads_are_traced_up_to_the_outline(make_scene, write_raster, draw, tmp_
     assert areas.buffer(1.5).contains(shapely.union_all(lines))
 
 
-def test_roads_that_an_outline_cuts_end_on_it_near_the_middle_of_the_road(write_raster, draw):
+def test_roads_that_an_outline_cuts_end_on_it_near_the_middle_of_the_road(write_raster, draw_area):
     middle = shapely.Point(EAST + 200, NORTH - 200)
     corners = [((0, 0), (400, -330)), ((0, -200), (400, -200)), ((180, 0), (220, -400))]
     lines = [shapely.LineString([(EAST + x, NORTH + y) for x, y in ends]) for ends in corners]
@@ -206,7 +196,9 @@ def test_roads_that_an_outline_cuts_end_on_it_near_the_middle_of_the_road(write_
     mask = rasterize(roads, (SIDE, SIDE), transform=place, dtype="uint8")
     raster = write_raster(mask, name="mask.tif", transform=place)
     area = middle.buffer(150)
-    graph.run_images(settings(draw("a.gpkg", area)), [str(raster)], output=raster.parent / "out")
+    graph.run_images(
+        settings(draw_area("a.gpkg", area)), [str(raster)], output=raster.parent / "out"
+    )
     found = read_gpkg(raster.parent / "out/mask.gpkg")
     ends = shapely.points(found.nodes[found.degree == 1])
     assert len(ends) == 6
@@ -217,11 +209,11 @@ def test_roads_that_an_outline_cuts_end_on_it_near_the_middle_of_the_road(write_
 
 
 @pytest.fixture
-def begun(city, draw):
+def begun(city, draw_area):
     """Prepare a tiny city in an area that touches two and a half of its five scenes."""
     area = shapely.box(EAST - 10, NORTH - 60, EAST + 432, NORTH + 10)
     with edited(city) as values:
-        draw("areas/work.gpkg", area)
+        draw_area("areas/work.gpkg", area)
         values["imagery"]["area"] = "areas/work.gpkg"
         values["split"]["folds"] = 2
     config = load_config(city)
@@ -277,13 +269,13 @@ def test_a_run_goes_on_in_the_area(begun, city):
         assert "area to work in" in declared_stage(stage, other, workspace).reason().text
 
 
-def test_stages_of_a_run_without_area_can_be_done_in_one(finished, draw):
+def test_stages_of_a_run_without_area_can_be_done_in_one(finished, draw_area):
     config, workspace = finished
     (name,) = read_summary(workspace, "predict")["scenes"]
     with rasterio.open(workspace.probability(name)) as raster:
         west, south, _, north = raster.bounds
     half = shapely.box(west - 10, south - 10, west + 32, north + 10)
-    area = draw("a.gpkg", half)
+    area = draw_area("a.gpkg", half)
     before = bands(workspace.probability(name))
     own = changed(config, "imagery", area=area)
     summary = predict.run(own, workspace, fold=0)
@@ -323,8 +315,8 @@ def test_an_area_elsewhere_is_told_in_one_line(finished):
         assert "imagery.area: 8,49,9,50 touches none of" in result.stderr
 
 
-def test_a_map_is_of_an_area(scene, draw, tmp_path, monkeypatch):
-    draw("here/a.gpkg", DISC)
+def test_a_map_is_of_an_area(scene, draw_area, tmp_path, monkeypatch):
+    draw_area("here/a.gpkg", DISC)
     monkeypatch.chdir(tmp_path / "here")
     output = tmp_path / "here/map"
     words = ["map", str(scene), "--output", "map", "--area", "a.gpkg"]
@@ -340,10 +332,10 @@ def test_a_map_is_of_an_area(scene, draw, tmp_path, monkeypatch):
     assert "already contains the map of" in again.stderr
 
 
-def test_init_writes_the_area_that_it_is_given(city, draw, monkeypatch):
+def test_init_writes_the_area_that_it_is_given(city, draw_area, monkeypatch):
     monkeypatch.chdir(city.parent)
     city.unlink()
-    draw("areas/work.gpkg", shapely.box(EAST - 10, NORTH - 60, EAST + 432, NORTH + 10))
+    draw_area("areas/work.gpkg", shapely.box(EAST - 10, NORTH - 60, EAST + 432, NORTH + 10))
     words = ["init", "--area", "areas/work.gpkg", "--json", "--set", "split.folds=2"]
     result = CliRunner().invoke(main, ["-q", *words])
     assert result.exit_code == 0, result.stderr

@@ -249,15 +249,15 @@ def test_an_evaluation_of_nothing_says_what_to_do():
         pooled()
 
 
-def test_only_what_lies_in_the_area_of_labels_is_measured(finished):
+def test_only_what_lies_in_the_area_of_labels_is_measured(finished, draw_area):
     config, workspace = finished
     (scene,) = held_out(workspace)
     whole = evaluate_the_truth(config, workspace)
-    path, grid = workspace.root / "area.gpkg", read_facts(workspace.mask(scene)).grid
-    geopandas.GeoSeries([grid.crop(0, 0, 32, 64).footprint_m], crs=grid.metric_crs).to_file(path)
+    grid = read_facts(workspace.mask(scene)).grid
+    path = draw_area("area.gpkg", grid.crop(0, 0, 32, 64).footprint_m, crs=grid.metric_crs)
     with edited(workspace.chips) as listed:
         for one in listed["scenes"]:
-            one["area"] = [str(path)]
+            one["area"] = [path]
     part = evaluate.run(config, workspace, force=True)
     assert 0 < part.reference_km < 0.8 * whole.reference_km
     assert part.predicted_km == pytest.approx(part.reference_km, rel=0.05)

@@ -130,7 +130,7 @@ def test_that_images_show_a_part_of_a_single_area_is_said(finished, caplog):
     assert re.search(r"images show only a part of the area to work in \(\d+ %\)", caplog.text)
 
 
-def test_the_page_counts_the_ground_in_the_area_to_work_in(finished, tmp_path):
+def test_the_page_counts_the_ground_in_the_area_to_work_in(finished, draw_area):
     config, workspace = finished
     report.run(config, workspace)
     whole = data_of(workspace)["km2"]
@@ -138,8 +138,7 @@ def test_the_page_counts_the_ground_in_the_area_to_work_in(finished, tmp_path):
     west, south, east, north = row.geometry.bounds
     half = shapely.box(west, south, (west + east) / 2, north)
     crs = gpd.read_file(workspace.package, layer="scenes").crs
-    gpd.GeoDataFrame(geometry=[half], crs=crs).to_file(tmp_path / "area.gpkg")
-    config = changed(config, "imagery", area=str(tmp_path / "area.gpkg"))
+    config = changed(config, "imagery", area=draw_area("area.gpkg", half, crs=crs))
     report.run(config, workspace)
     assert data_of(workspace)["km2"] == pytest.approx(whole / 2)
 

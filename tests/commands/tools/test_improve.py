@@ -12,7 +12,7 @@ import pytest
 import rasterio
 import shapely
 from affine import Affine
-from geopandas import GeoSeries, read_file
+from geopandas import read_file
 from pyproj import CRS
 
 from roadseg.commands.stages import prepare, split
@@ -253,7 +253,9 @@ def test_beside_labels_images_without_labels_and_edits_are_mapped_but_not_learne
     assert set(read_file(labels["area"][0])["scene"]) == images - {other}
 
 
-def test_a_doubtful_road_beside_a_decided_one_is_not_learned_from(finished, tmp_path, monkeypatch):
+def test_a_doubtful_road_beside_a_decided_one_is_not_learned_from(
+    finished, draw_area, tmp_path, monkeypatch
+):
     config, workspace = finished
     name = next(workspace.graphs.glob("*.gpkg")).stem
     grid = read_grid(workspace.mask(name))
@@ -263,9 +265,10 @@ def test_a_doubtful_road_beside_a_decided_one_is_not_learned_from(finished, tmp_
     columns = {key: np.broadcast_to(value, 2) for key, value in columns.items()}
     graph = drawn(*roads, crs=grid.metric_crs, **columns)
     write_gpkg(workspace.graph(name), graph)
-    corner = GeoSeries([shapely.box(west, south, west + 9, south + 9)], crs=grid.metric_crs)
-    corner.to_file(tmp_path / "known.gpkg")
-    labels = config.labels.model_copy(update={"area": (str(tmp_path / "known.gpkg"),)})
+    corner = draw_area(
+        "known.gpkg", shapely.box(west, south, west + 9, south + 9), crs=grid.metric_crs
+    )
+    labels = config.labels.model_copy(update={"area": (corner,)})
     edit(workspace, Edit("accept", graph.lines[0], width_m=4.0))
     monkeypatch.setattr(improve, "_with_kept_folds", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
