@@ -81,6 +81,12 @@ def test_a_large_file_is_read_once(path, reads, monkeypatch, size, times):
     assert len(reads) == times
 
 
+def test_a_large_file_that_has_changed_is_read_again(path, monkeypatch):
+    monkeypatch.setattr(module, "_SETTLED_S", -1.0)
+    first = fingerprint(write_old(path, bytes(LARGE)))
+    assert fingerprint(write_old(path, bytes(LARGE - 1) + b"a")) != first
+
+
 def test_what_was_remembered_serves_another_process(path, reads, monkeypatch, memory):
     monkeypatch.setattr(module, "_SETTLED_S", -1.0)
     first = fingerprint(write_old(path, bytes(LARGE)))
@@ -111,12 +117,14 @@ def test_a_cache_that_cannot_be_written_is_no_obstacle(path, monkeypatch, tmp_pa
     assert len(fingerprint(write_old(path, bytes(LARGE)))) == 32
 
 
-def test_the_world_file_of_an_image_counts_and_its_statistics_do_not(path, tmp_path):
-    path.write_bytes(b"pixels")
+@pytest.mark.parametrize(("name", "part"), [("a.tif", "a.tfw"), ("a.shp", "a.prj")])
+def test_what_says_where_a_file_lies_counts_and_its_statistics_do_not(tmp_path, name, part):
+    path = tmp_path / name
+    path.write_bytes(b"pixels or shapes")
     first = fingerprint(path)
-    (tmp_path / "a.tif.aux.xml").write_text("<PAMDataset/>")
+    (tmp_path / f"{name}.aux.xml").write_text("<PAMDataset/>")
     assert fingerprint(path) == first
-    (tmp_path / "a.tfw").write_text("0.5")
+    (tmp_path / part).write_text("0.5")
     assert fingerprint(path) != first
 
 

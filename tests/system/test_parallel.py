@@ -10,7 +10,7 @@ import pytest
 
 from roadseg.errors import DataError, RoadsegError
 from roadseg.system import parallel
-from roadseg.system.parallel import THREADS, ahead_in_order, each
+from roadseg.system.parallel import THREADS, ahead_in_order, each, in_order
 from roadseg.system.units import road_text, shown_in
 
 
@@ -49,6 +49,11 @@ def tell_place(_number):
     return tuple(place)
 
 
+def sleep_for(seconds):
+    time.sleep(seconds)
+    return seconds
+
+
 def results(outcomes):
     return [outcome.result for outcome in sorted(outcomes, key=lambda outcome: outcome.index)]
 
@@ -56,6 +61,10 @@ def results(outcomes):
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_every_item_is_done_once(workers):
     assert results(each(square, range(6), workers=workers)) == [0, 1, 4, 9, 16, 25]
+
+
+def test_what_takes_longer_keeps_its_turn():
+    assert in_order(sleep_for, [0.5, 0.0, 0.1], what="sleep", workers=2) == [0.5, 0.0, 0.1]
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -48,6 +48,13 @@ def test_the_versions_are_those_of_the_libraries_in_use():
     assert {"python", "roadseg", "torch"} <= versions().keys()
 
 
+@pytest.mark.parametrize(("value", "known"), [(1, {}), (2, {"new": 2})])
+def test_a_setting_that_an_earlier_version_did_not_know_makes_no_difference_at_its_default(
+    value, known
+):
+    assert known_settings({"new": value}, {}, {"new": 1}) == known
+
+
 def test_a_setting_that_only_an_earlier_version_knew_makes_no_difference_at_its_value():
     defaults = {"retired": False, "kept": 1}
     assert known_settings({"kept": 1}, {"kept": 1, "retired": False}, defaults) == {

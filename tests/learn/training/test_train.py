@@ -241,6 +241,14 @@ def test_a_killed_training_goes_on_to_the_same_weights(run, straight, tmp_path, 
         assert one["threshold"] == other["threshold"]
 
 
+def test_within_an_epoch_the_training_is_saved_from_time_to_time(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(epochs, "SAVE_S", 0.0)
+    at_call(monkeypatch, Trainer, "step", 2, die)
+    with pytest.raises(StoppedError):
+        run(tmp_path)
+    assert read_checkpoint_facts(tmp_path, "last")["step"] == 1
+
+
 @pytest.mark.parametrize("moment", [(Trainer, "step", 2), (epochs, "save_checkpoint", 3)])
 def test_a_killed_training_on_all_chips_goes_on_to_the_same_weights(
     make_chips, start, tmp_path, monkeypatch, moment

@@ -3,7 +3,7 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from roadseg.roads.formats.tables import attributes_of, edge_table
+from roadseg.roads.formats.tables import attributes_of, edge_table, node_table
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 
 UTM = CRS.from_epsg(32631)
@@ -27,6 +27,16 @@ def test_keys_number_parallel_edges_of_either_direction():
 def test_an_attribute_named_as_a_column_is_refused(name):
     with pytest.raises(ValueError, match=f"'{name}'"):
         edge_table(cross(**{name: np.zeros(4)}))
+
+
+def test_the_streets_at_a_node_are_counted():
+    assert sorted(node_table(cross())["street_count"]) == [1, 1, 1, 1, 4]
+
+
+def test_a_text_that_an_edge_lacks_is_none():
+    highway = np.array(["a", None, "", "b"], dtype=object)
+    back = attributes_of(edge_table(cross(highway=highway)))
+    assert back["highway"].tolist() == ["a", None, "", "b"]
 
 
 def test_a_flag_that_an_edge_lacks_is_not_set():
