@@ -50,6 +50,12 @@ def grid(request):
     return GRIDS[request.param]
 
 
+def test_a_grid_is_moved_by_metres_east_and_north(grid):
+    middle = np.array([[grid.height / 2, grid.width / 2]])
+    moved = grid.moved(3.0, -2.0).to_metric(middle) - grid.to_metric(middle)
+    assert moved[0] == pytest.approx([3, -2], abs=1e-3)
+
+
 places = st.tuples(st.sampled_from(sorted(GRIDS)), st.floats(-10, 1310), st.floats(-10, 1310))
 
 

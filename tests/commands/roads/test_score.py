@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+import rasterio
 from affine import Affine
 
 from roadseg.commands.roads.score import run
@@ -189,6 +190,16 @@ def test_masks_are_compared_by_pixels_too(paint):
     assert pair["pixels"]["recall"] == pytest.approx(1800 / 3564)
     assert pair["pixels"]["precision"] == 1
     assert pair["predicted"]["road_km"] == pytest.approx(0.3, abs=0.002)
+
+
+def test_pixels_without_data_in_the_reference_do_not_count(paint):
+    reference = paint("a", ACROSS, nodata=9)
+    with rasterio.open(reference, "r+") as file:
+        pixels = file.read(1)
+        pixels[:90], pixels[110:] = 9, 9
+        file.write(pixels, 1)
+    pair = only(reference, paint("b", ACROSS, DOWN))
+    assert pair["pixels"]["precision"] == pytest.approx(1800 / (1800 + 14 * 6))
 
 
 def test_a_mask_without_prediction_lacks_all_its_pixels(paint, tmp_path):

@@ -102,7 +102,17 @@ def test_bands_names_nodata_and_types_stay(world, fetch, write_raster):
         assert np.array_equal(source.read(), values)
 
 
-def test_an_alpha_band_and_a_mask_stay(world, fetch, write_raster):
+def test_a_mask_stays(world, fetch, write_raster):
+    path, is_known = write_raster(shape=(60, 60), name="m.tif"), np.tri(60, dtype=bool)
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(path, "r+") as source:
+        source.write_mask(is_known)
+    world.put("/m.tif", path.read_bytes(), "image/tiff")
+    (image,) = fetch("/m.tif", area="-117,34,-112,38").images
+    with rasterio.open(image.image) as source:
+        assert np.array_equal(source.dataset_mask() > 0, is_known)
+
+
+def test_an_alpha_band_stays(world, fetch, write_raster):
     path = write_raster(bands=4, shape=(60, 60), name="t.tif", transparent=True)
     world.put("/t.tif", path.read_bytes(), "image/tiff")
     (image,) = fetch("/t.tif", area="-117,34,-112,38").images
