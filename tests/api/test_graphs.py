@@ -71,6 +71,14 @@ def test_a_route_and_differences_take_them_too(labels, table):
     assert roadseg.diff(labels.to_networkx(), table).missing_in_predicted.length.sum() == 0
 
 
+def test_the_name_of_a_street_is_no_html_in_a_notebook():
+    ends = (8.69, 49.41), (8.70, 49.41)
+    street = gpd.GeoDataFrame({"name": ["<b>"]}, geometry=[shapely.LineString(ends)], crs=4326)
+    way = roadseg.route(street, *ends)
+    assert "<b>" in str(way)
+    assert "<b>" not in way._repr_html_()
+
+
 def test_masks_in_memory_are_scored_with_their_pixels(finished_city, labels):
     files = finished_city / "roads" / "city_0.geojson", finished_city / "images" / "city_0.tif"
     wide, narrow = (roadseg.burn(*files, gsd_m=0.6, buffer_m=width) for width in (4, 3))

@@ -81,10 +81,11 @@ def test_a_road_that_passes_a_dead_end_of_the_map_gets_its_node(apart, is_open, 
         ([[(100, 20), (100, 71)]], True),
         ([[(100, 20), (100, 69)]], False),
         ([[(60, 20), (100, 20)], [(60, 20), (60, 90)]], False),
+        ([[(100, 90), (100, 20)], [(0, 90), (100, 90)], [(60, 12), (140, 12)]], False),
     ],
     ids=[
         *("ahead", "too far ahead", "a lone road", "longer than two fifths of a lone road"),
-        "a way beside it",
+        *("a way beside it", "another road before it"),
     ],
 )
 def test_a_dead_end_is_linked_to_the_way_ahead(roads, joined):
