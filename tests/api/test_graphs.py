@@ -64,6 +64,13 @@ def test_a_graph_of_networkx_comes_back_as_it_was(labels):
     assert (scores.apls.length, scores.apls.time) == pytest.approx((1, 1), abs=1e-3)
 
 
+def test_the_line_of_each_edge_of_networkx_begins_at_its_first_node(labels):
+    network = labels.to_networkx()
+    for node, _, line in network.edges(data="geometry"):
+        place = network.nodes[node]
+        assert line.coords[0] == pytest.approx((place["x"], place["y"]))
+
+
 def test_a_route_and_differences_take_them_too(labels, table):
     line = labels.edges.to_crs(4326).geometry.iloc[0]
     way = roadseg.route(table, line.coords[0], line.coords[-1], weight="length")

@@ -239,6 +239,9 @@ def test_a_killed_training_goes_on_to_the_same_weights(run, straight, tmp_path, 
     for which in WHICH:
         one, other = (read_checkpoint_facts(folder, which) for folder in (straight, tmp_path))
         assert one["threshold"] == other["threshold"]
+    lasts = [read_checkpoint_facts(folder, "last") for folder in (straight, tmp_path)]
+    losses, again = ([row["train_loss"] for row in last["history"]] for last in lasts)
+    assert losses == again
 
 
 def test_within_an_epoch_the_training_is_saved_from_time_to_time(run, tmp_path, monkeypatch):
