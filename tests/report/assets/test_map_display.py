@@ -83,7 +83,7 @@ def test_the_road_under_the_pointer_has_a_label(page, shown_run, middle, positio
     label = page.locator("#tip").inner_text()
     assert f"{graph.attributes['speed_kph'][0]:.0f} km/h" in label
     assert f"{graph.length_m[0]:.1f} m" in label
-    assert f"{graph.attributes['probability'][0] * 100:.0f} % certain" in label
+    assert f"{graph.attributes['confidence'][0] * 100:.0f} % certain" in label
 
 
 def test_nothing_is_labelled_beside_the_roads(page):
