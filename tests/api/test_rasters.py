@@ -133,12 +133,6 @@ def test_probabilities_that_are_nowhere_known_are_no_road():
     assert roadseg.trace(np.full((4, 4), np.nan), gsd_m=1).length_km == 0
 
 
-def test_the_rows_of_an_array_without_a_place_go_down():
-    road = np.zeros((60, 60), dtype=bool)
-    road[8:14] = True
-    assert roadseg.trace(road, gsd_m=2.0).nodes.y.tolist() == pytest.approx([-22] * 2, abs=1)
-
-
 @pytest.mark.parametrize("dtype", ["bool", "object", "U3", "float16"])
 def test_arrays_that_are_no_pixels_are_refused(checkpoint, dtype):
     with pytest.raises(ConfigError, match="is no type of pixels, expected one such as uint8, "):
