@@ -451,9 +451,9 @@ def _is_mask(source: Any) -> bool:  # noqa: ANN401
 
 
 def are_certain(values: Array) -> bool:
-    """Return whether probabilities, 0..255 or as floats 0..1, are all 0 or certain."""
+    """Return whether probabilities, 0..255 or as floats 0..1, are all 0, or certain or above."""
     certain = 1 if values.dtype.kind == "f" else CERTAIN
-    return not bool(((values > 0) & (values != certain)).any())
+    return not bool(((values > 0) & (values < certain)).any())
 
 
 def _certain(claim: Bools) -> Bytes:

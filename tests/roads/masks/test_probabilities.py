@@ -273,7 +273,9 @@ def test_one_band_is_a_mask_or_probabilities(write_raster, values, nodata, road)
     [
         (np.array([0, 255], np.uint8), True),
         (np.array([0, 254], np.uint8), False),
+        (np.array([0, 65535], np.uint16), True),
         (np.array([0, 1, np.nan], np.float32), True),
+        (np.array([0, 255], np.float32), True),
         (np.array([0, 0.99], np.float32), False),
     ],
 )
