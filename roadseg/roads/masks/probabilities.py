@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import rasterio
 from pyproj import CRS
+from rasterio.enums import MaskFlags
 
 from roadseg.arrays import Array, Bools, Bytes
 from roadseg.errors import DataError, OutputError
@@ -325,7 +326,7 @@ def open_probability(
             what cannot be, or if both 1 and 255 may be road.
     """
     grid = read_grid(path, crs=crs, gsd_m=gsd_m)
-    with open_raster(path) as source:
+    with rasterio.Env(GDAL_CACHEMAX=CACHE_BYTES), open_raster(path) as source:
         tags = source.tags()
         known = bins_of(path, tags)
         if source.count > 1:
@@ -433,7 +434,7 @@ def _bins_of_bands(path: Path, bands: int, stated: SpeedBins | None) -> SpeedBin
 def _known(source: Any, band: int, window: Window) -> Array:  # noqa: ANN401 - rasterio has no types
     """Read a band, 0 where a raster of one band holds no data."""
     values: Array = source.read(band, window=window.to_rasterio())
-    if source.count > 1:
+    if source.count > 1 or MaskFlags.all_valid in source.mask_flag_enums[0]:
         return values
     return np.where(source.dataset_mask(window=window.to_rasterio()) > 0, values, 0)
 
