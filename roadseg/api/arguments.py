@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
 from pydantic import ValidationError
 
-from roadseg.errors import ConfigError, RoadsegError
+from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.options import Section
 from roadseg.system.schemas import expected_and_got, first_faults
 
@@ -49,11 +49,17 @@ def as_file(write: Callable[[Path], object], suffix: str, *, name: str) -> Itera
             raise type(error)(str(error).replace(str(path), name)) from error
 
 
-def table_file(table: "gpd.GeoDataFrame") -> AbstractContextManager[Path]:
+def table_file(
+    table: "gpd.GeoDataFrame", *, crs: str | None = None
+) -> AbstractContextManager[Path]:
     """Yield a temporary GeoPackage of a table of roads.
+
+    Args:
+        crs: what the reader takes for the CRS of a table without one; None if it takes none.
 
     Raises:
         ConfigError: if it is no such table.
+        DataError: if it has no CRS, and none is taken for it.
     """
     import geopandas as gpd
 
@@ -61,6 +67,11 @@ def table_file(table: "gpd.GeoDataFrame") -> AbstractContextManager[Path]:
         raise ConfigError(
             f"found {type(table).__name__}, expected a file, a graph of roadseg or networkx, or a "
             "GeoDataFrame with a column of geometries"
+        )
+    if table.crs is None and crs is None:
+        raise DataError(
+            f"{TABLE}: has no coordinate system; give it the one that its coordinates are in "
+            "with set_crs, such as roads.set_crs(4326)"
         )
     return as_file(lambda path: _write_table(path, table), ".gpkg", name=TABLE)
 

@@ -14,7 +14,6 @@ from roadseg.api.arguments import TABLE, AnyPath, options_of, table_file, takes
 from roadseg.api.masks import Mask
 from roadseg.api.notebooks import map_svg
 from roadseg.api.rasters import AnyImage, in_memory, known_crs, refuse_transform
-from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, is_local
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
@@ -285,10 +284,5 @@ def drawn_roads(
 
         return graph_drawn(RoadSource(Path("the graph")), graph_of_network(roads, "the graph"))
     with table_file(roads) as path:
-        if getattr(roads, "crs", None) is None:
-            raise DataError(
-                f"{TABLE}: has no coordinate system; give it the one that its coordinates are in "
-                "with set_crs, such as roads.set_crs(4326)"
-            )
         drawn = read_drawn(RoadSource(path), find_placement(None, None), every_column=True)
     return replace(drawn, source=RoadSource(Path(TABLE)))

@@ -113,7 +113,7 @@ def burn(
     area = options_of(ImageryOptions, {"area": options.pop("area", None)}).area
     of_labels, imagery = sections_of(options, LabelOptions, ImageryOptions)
     is_file = isinstance(labels, str | Path)
-    given = nullcontext(Path(labels)) if is_file else table_file(labels)
+    given = nullcontext(Path(labels)) if is_file else table_file(labels, crs=of_labels.crs)
     with given as roads, tempfile.TemporaryDirectory(prefix="roadseg-") as folder:
         mask = Path(folder) / "mask.tif"
         path = Path(image).absolute()

@@ -41,6 +41,15 @@ def test_labels_may_be_a_table(paths, mask):
     assert roadseg.burn(table, image, gsd_m=gsd_m).road.sum() == mask.road.sum()
 
 
+def test_a_table_without_crs_needs_one(paths):
+    labels, image = paths
+    table = gpd.read_file(labels).set_crs(None, allow_override=True)
+    with pytest.raises(DataError, match=r"^the GeoDataFrame: has no .* with set_crs"):
+        roadseg.burn(table, image)
+    expected = roadseg.burn(labels, image).pixels
+    np.testing.assert_array_equal(roadseg.burn(table, image, crs="EPSG:4326").pixels, expected)
+
+
 def test_a_mask_shows_itself(mask):
     assert re.fullmatch(r"<Mask: \d+ x \d+ pixels, \d+\.\d% road>", repr(mask))
     assert mask._repr_png_().startswith(b"\x89PNG")
