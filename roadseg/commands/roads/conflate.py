@@ -30,7 +30,7 @@ from roadseg.roads.formats.pairing import RoadSource
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, unique_pairs
 from roadseg.roads.labels.highways import highway_class
 from roadseg.roads.labels.roads import extent_degrees
-from roadseg.roads.labels.traffic import LAYER, SPEED_KNOWN
+from roadseg.roads.labels.traffic import LAYER, SPEED_KNOWN, SPEED_SOURCE, assumed_speeds
 from roadseg.roads.options import NO_ROADS, ConflateOptions
 from roadseg.roads.osm.osm_change import osm_change, write_changes, write_merged, write_review
 from roadseg.roads.osm.osm_map import OsmMap, read_osm_map
@@ -169,7 +169,8 @@ def _join(
     """Join the roads that a map lacks to its ways; return them, and the map with travel times."""
     predicted = _with_confidence(predicted)
     crs = common_crs(into, predicted)
-    here, there = place_roads(into, crs), place_roads(_with_facts(predicted), crs)
+    here = place_roads(_with_known_speeds(into), crs)
+    there = place_roads(_with_facts(_with_known_speeds(predicted)), crs)
     check_nearness(here, there, str(predicted.source))
     ways = _ways(osm, here.drawn)
     new = find_new_roads(there.graph, ways, _obstacles(osm, crs), options)
@@ -235,13 +236,21 @@ def _with_confidence(predicted: DrawnRoads) -> DrawnRoads:
     return replace(predicted, graph=replace(predicted.graph, attributes=attributes))
 
 
+def _with_known_speeds(roads: DrawnRoads) -> DrawnRoads:
+    """Return roads with an attribute that tells known speeds from assumed ones, on any side."""
+    attributes = dict(roads.graph.attributes)
+    is_assumed = roads.is_assumed | assumed_speeds(attributes, len(roads.graph.lines))
+    attributes.pop(SPEED_SOURCE, None)
+    attributes[SPEED_KNOWN] = (~is_assumed).astype(np.uint8)
+    return replace(roads, graph=replace(roads.graph, attributes=attributes))
+
+
 def _with_facts(predicted: DrawnRoads) -> DrawnRoads:
-    """Return roads with attributes for known speeds, and for bridges and tunnels."""
-    is_known = (~predicted.is_assumed).astype(np.uint8)
+    """Return roads with an attribute for bridges and tunnels."""
     is_apart = predicted.graph.column(LAYER, 0.0) != 0
     if predicted.left_out is not None:
         is_apart |= predicted.left_out == "tunnel"
-    attributes = {SPEED_KNOWN: is_known, **predicted.graph.attributes, IS_APART: is_apart}
+    attributes = {**predicted.graph.attributes, IS_APART: is_apart}
     return replace(predicted, graph=replace(predicted.graph, attributes=attributes))
 
 

@@ -10,6 +10,7 @@ from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.conflation.obstacles import Obstacles
 from roadseg.roads.graph.road_graph import RoadGraph, separate_edges
+from roadseg.roads.labels.traffic import SPEED_KNOWN
 from roadseg.roads.osm.osm_objects import (
     OF_MAPS,
     Box,
@@ -56,7 +57,10 @@ class OsmMap:
 
     def graph(self) -> RoadGraph:
         """Return the ways as edges in degrees, which do not share nodes, with their tags."""
-        return separate_edges(self.ways.lines, DEGREES, self.ways.columns(_KEYS))
+        columns = self.ways.columns((*_KEYS, SPEED_KNOWN))
+        if SPEED_KNOWN in columns:  # A map that `roadseg convert` wrote.
+            columns[SPEED_KNOWN] = (columns[SPEED_KNOWN] != "0").astype(np.uint8)
+        return separate_edges(self.ways.lines, DEGREES, columns)
 
 
 def read_osm_map(path: Path, box: Box) -> OsmMap:

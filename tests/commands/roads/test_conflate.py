@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyproj import CRS
 
 from roadseg.commands.roads.conflate import run
+from roadseg.commands.roads.convert import run as convert
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, reproject
 from roadseg.roads.formats.any_roads import read_one_place
@@ -200,6 +201,18 @@ def test_a_map_of_lines_gives_a_network_without_changes(tmp_path):
     assert summary.files == ["merged.gpkg", "new_roads.geojson"]
     assert "no changes.osc" in str(summary)
     assert read_gpkg(tmp_path / "out" / "merged.gpkg").degree.tolist().count(3) == 1
+
+
+@pytest.mark.parametrize("suffix", ["osm.pbf", "gpkg"])
+def test_the_merged_network_tells_known_speeds_from_assumed_ones(tmp_path, suffix):
+    roads = STREET, [(0, 50), (300, 50)]
+    write_map(tmp_path / "map.osm.pbf", *roads, tags={1: {"maxspeed": "50"}})
+    convert(tmp_path / "map.osm.pbf", tmp_path / f"into.{suffix}")
+    new = write_roads(tmp_path / "new.gpkg", [(200, 0), (200, -150)], speed_known=[0])
+    run(new, tmp_path / f"into.{suffix}", output=tmp_path / "out")
+    merged = read_gpkg(tmp_path / "out" / "merged.gpkg").attributes
+    assert (merged["speed_known"] == (merged["speed_kph"] == 50)).all()
+    assert merged["added"].sum() == 1
 
 
 def test_a_column_of_the_map_called_added_is_replaced_whatever_its_capitals(tmp_path):
