@@ -11,7 +11,7 @@ from roadseg.arrays import Bytes
 from roadseg.dataset.chips import SceneRecord
 from roadseg.dataset.scenes import complete_area, read_labels
 from roadseg.errors import MissingInputError
-from roadseg.raster.extents import polygons_in
+from roadseg.raster.extents import ground_of_pixels, polygons_in
 from roadseg.raster.grid import Grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import CERTAIN, Window
@@ -20,6 +20,7 @@ from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.labels.areas import work_area
 from roadseg.roads.labels.roads import roads_on
 from roadseg.roads.masks.burning import IGNORE, road_pixels
+from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.options import LabelOptions, TraceOptions
@@ -30,6 +31,8 @@ from roadseg.system.fingerprints import stamp
 
 Area = shapely.Polygon | shapely.MultiPolygon
 
+_LEAST_GAP_M2 = 1000.0  # Smaller ground without data leaves gaps that roads are linked across.
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -39,16 +42,31 @@ class Reference:
         roads: labelled roads as a graph with travel times.
         complete: area in which labels are complete, within the area to work in, in
             `grid.metric_crs`; None for everywhere.
+        mask: whose pixels of 255 have no data; None if the roads were traced on it, as there are
+            none on such pixels.
     """
 
     roads: RoadGraph
     grid: Grid
     complete: shapely.MultiPolygon | None
+    mask: Path | None
 
     def area_in(self, window: Window) -> Area:
-        """Return the part of a window of the scene in which a prediction is measured."""
-        whole = self.grid.crop(*window).footprint_m
-        return whole if self.complete is None else polygons_in(whole & self.complete)
+        """Return the part of a window of the scene in which a prediction is measured.
+
+        Ground of 1,000 m2 and more where the image has no data is left out.
+
+        Raises:
+            DataError: if the mask cannot be read.
+        """
+        part = self.grid.crop(*window)
+        area: Area = part.footprint_m
+        if self.complete is not None:
+            area = polygons_in(area & self.complete)
+        if self.mask is None or not (ignored := read_mask(self.mask, window) == IGNORE).any():
+            return area
+        gaps = shapely.get_parts(area & ground_of_pixels(ignored, part))
+        return polygons_in(area - shapely.union_all(gaps[shapely.area(gaps) >= _LEAST_GAP_M2]))
 
 
 def read_reference(
@@ -72,13 +90,14 @@ def read_reference(
         DataError: if a file cannot be used, or the scene has no place on the ground.
     """
     roads = _lines_of(scene, grid, labels)
+    is_traced = roads is None
     if roads is None:
         roads = find_graph(open_probability(mask, gsd_m=imagery.gsd_m), tracing)
     complete, area = complete_area(scene.area, grid, labels), work_area(imagery.area)
     if area is not None:
         worked = area.on(grid)
         complete = worked if complete is None else polygons_in(complete & worked)
-    return Reference(roads, grid, complete)
+    return Reference(roads, grid, complete, None if is_traced else mask)
 
 
 def _lines_of(scene: SceneRecord, grid: Grid, labels: LabelOptions) -> RoadGraph | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import shapely
-from rasterio.features import rasterize
+from rasterio.features import rasterize, shapes
 
 from roadseg.arrays import Bools
 from roadseg.raster.grid import Grid
@@ -67,9 +67,9 @@ class Extent:
             return np.full((height, width), is_all)
         # Of a long outline only what is near is burnt.
         near = polygons_in(shapely.intersection(self.polygons, box.buffer(2, join_style="mitre")))
-        shapes = shapely.transform(near, lambda xy: xy - (col, row))
+        here = shapely.transform(near, lambda xy: xy - (col, row))
         return np.asarray(
-            rasterize([(shapes, 1)], (height, width), all_touched=True, dtype="uint8") > 0
+            rasterize([(here, 1)], (height, width), all_touched=True, dtype="uint8") > 0
         )
 
     def counted_from(self, row: int, col: int) -> "Extent":
@@ -154,6 +154,17 @@ def ground_of(grid: Grid, extent: Extent | None) -> shapely.Polygon | shapely.Mu
     if extent is None:
         return grid.footprint_m
     return shapely.transform(extent.polygons, lambda xy: grid.to_metric(xy[:, ::-1]))
+
+
+def ground_of_pixels(pixels: Bools, grid: Grid) -> shapely.MultiPolygon:
+    """Return the ground that chosen pixels of a raster cover, in `grid.metric_crs`.
+
+    Args:
+        pixels: shape (row, col) of the grid.
+    """
+    found = shapes(pixels.astype(np.uint8), mask=pixels)
+    outlines = shapely.union_all([shapely.geometry.shape(outline) for outline, _ in found])
+    return shapely.transform(polygons_in(outlines), lambda xy: grid.to_metric(xy[:, ::-1]))
 
 
 def border_of(grid: Grid, extent: Extent | None) -> shapely.Geometry:
