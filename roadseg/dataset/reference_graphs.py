@@ -1,17 +1,20 @@
 """Reference graphs: the labelled roads of a scene, and agreement of predictions with them."""
 
+import itertools
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import shapely
 
 from roadseg.arrays import Bytes
 from roadseg.dataset.chips import SceneRecord
 from roadseg.dataset.scenes import complete_area, read_labels
 from roadseg.errors import MissingInputError
-from roadseg.raster.extents import ground_of_pixels, polygons_in
+from roadseg.raster.extents import Extent, ground_of, outlines_of, polygons_in
 from roadseg.raster.grid import Grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import CERTAIN, Window
@@ -32,6 +35,7 @@ from roadseg.system.fingerprints import stamp
 Area = shapely.Polygon | shapely.MultiPolygon
 
 _LEAST_GAP_M2 = 1000.0  # Smaller ground without data leaves gaps that roads are linked across.
+_TILE_PX = 2048  # Side of the part of a mask that is looked at at once.
 
 
 @dataclass(frozen=True)
@@ -59,13 +63,25 @@ class Reference:
         Raises:
             DataError: if the mask cannot be read.
         """
-        part = self.grid.crop(*window)
-        area: Area = part.footprint_m
+        area: Area = self.grid.crop(*window).footprint_m
         if self.complete is not None:
             area = polygons_in(area & self.complete)
-        if self.mask is None or not (ignored := read_mask(self.mask, window) == IGNORE).any():
+        if self.mask is None:
             return area
-        gaps = shapely.get_parts(area & ground_of_pixels(ignored, part))
+        outlines = []
+        bottom, right = window.row + window.height, window.col + window.width
+        for row, col in itertools.product(
+            range(window.row, bottom, _TILE_PX), range(window.col, right, _TILE_PX)
+        ):
+            size = min(_TILE_PX, bottom - row), min(_TILE_PX, right - col)
+            ignored = read_mask(self.mask, Window(row, col, *size)) == IGNORE
+            if ignored.any():
+                here = outlines_of(ignored)
+                outlines.append(shapely.transform(here, partial(np.add, (col, row))))
+        if not outlines:
+            return area
+        extent = Extent(polygons_in(shapely.union_all(outlines)))
+        gaps = shapely.get_parts(area & ground_of(self.grid, extent))
         return polygons_in(area - shapely.union_all(gaps[shapely.area(gaps) >= _LEAST_GAP_M2]))
 
 

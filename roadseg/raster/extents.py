@@ -156,15 +156,15 @@ def ground_of(grid: Grid, extent: Extent | None) -> shapely.Polygon | shapely.Mu
     return shapely.transform(extent.polygons, lambda xy: grid.to_metric(xy[:, ::-1]))
 
 
-def ground_of_pixels(pixels: Bools, grid: Grid) -> shapely.MultiPolygon:
-    """Return the ground that chosen pixels of a raster cover, in `grid.metric_crs`.
+def outlines_of(pixels: Bools) -> shapely.MultiPolygon:
+    """Return chosen pixels of a raster as polygons in pixels, with columns as x and rows as y.
 
     Args:
-        pixels: shape (row, col) of the grid.
+        pixels: shape (row, col).
     """
     found = shapes(pixels.astype(np.uint8), mask=pixels)
-    outlines = shapely.union_all([shapely.geometry.shape(outline) for outline, _ in found])
-    return shapely.transform(polygons_in(outlines), lambda xy: grid.to_metric(xy[:, ::-1]))
+    outlines = [shapely.geometry.shape(outline) for outline, _ in found]
+    return polygons_in(shapely.union_all(outlines))
 
 
 def border_of(grid: Grid, extent: Extent | None) -> shapely.Geometry:

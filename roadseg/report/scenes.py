@@ -17,11 +17,12 @@ from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.reference_graphs import read_reference
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import DataError, RoadsegError
-from roadseg.raster.extents import ScenePart, part_of
+from roadseg.raster.extents import ScenePart, part_of, polygons_in
 from roadseg.raster.grid import Grid, crs_setting, reproject
 from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling, read_scaling
+from roadseg.raster.windows import Window
 from roadseg.report.map_data import (
     Area,
     Precision,
@@ -73,7 +74,8 @@ class ReportScene:
         probability: predicted raster, or None.
         graph: predicted roads, or None.
         reference: labelled roads on it in the CRS of the graph, or None.
-        complete: where labels are complete, in `grid.metric_crs`; None for everywhere.
+        complete: where labels are complete and the image has data, in `grid.metric_crs`; None for
+            everywhere.
     """
 
     name: str
@@ -303,7 +305,11 @@ def _read_scene(
         labels, imagery, tracing = config.labels, config.imagery, config.graph
         known = read_reference(record, mask, grid, labels=labels, imagery=imagery, tracing=tracing)
         roads = clip_graph(known.roads, grid.footprint_m)
-        return replace(scene, reference=roads, complete=known.complete)
+        complete = known.complete
+        if probability is not None:  # Its pixels are those of the mask.
+            area = known.area_in(Window(0, 0, grid.height, grid.width))
+            complete = None if area == grid.footprint_m else polygons_in(area)
+        return replace(scene, reference=roads, complete=complete)
     return scene
 
 

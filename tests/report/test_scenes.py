@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import rasterio
 import shapely
 from affine import Affine
 
@@ -65,6 +66,19 @@ def test_a_road_beside_the_border_of_what_is_complete_is_found_by_its_label_beyo
     scene = ReportScene("a", GRID, None, None, roads(99), roads(101), NORTH)
     shown = lines_of(scene)
     assert (shown["missed"], shown["false"]) == (0, 0)
+
+
+def test_roads_where_the_image_has_no_data_are_not_missed(finished):
+    config, workspace = finished
+    name = next(workspace.graphs.glob("city*.gpkg")).stem
+    (scene,) = read_scenes(config, workspace, [name]).scenes
+    assert scene.complete is None
+    with rasterio.open(workspace.mask(name), "r+") as mask:
+        pixels = mask.read(1)
+        pixels[:, : mask.width // 2] = 255
+        mask.write(pixels, 1)
+    (scene,) = read_scenes(config, workspace, [name]).scenes
+    assert scene.complete.area == pytest.approx(scene.grid.footprint_m.area / 2, rel=0.001)
 
 
 def test_labels_are_read_only_if_they_are_to_be_shown(finished):
