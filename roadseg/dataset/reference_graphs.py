@@ -1,23 +1,20 @@
 """Reference graphs: the labelled roads of a scene, and agreement of predictions with them."""
 
-import itertools
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-import numpy as np
 import shapely
 
 from roadseg.arrays import Bytes
 from roadseg.dataset.chips import SceneRecord
 from roadseg.dataset.scenes import complete_area, read_labels
 from roadseg.errors import MissingInputError
-from roadseg.raster.extents import Extent, ground_of, outlines_of, polygons_in
+from roadseg.raster.extents import outlines_of, polygons_in
 from roadseg.raster.grid import Grid
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.windows import CERTAIN, Window
+from roadseg.raster.windows import CERTAIN, Window, cut_blocks
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.labels.areas import work_area
@@ -35,7 +32,7 @@ from roadseg.system.fingerprints import stamp
 Area = shapely.Polygon | shapely.MultiPolygon
 
 _LEAST_GAP_M2 = 1000.0  # Smaller ground without data leaves gaps that roads are linked across.
-_TILE_PX = 2048  # Side of the part of a mask that is looked at at once.
+_BLOCK_PX = 2048  # Side of the blocks in which a mask is read.
 
 
 @dataclass(frozen=True)
@@ -68,21 +65,12 @@ class Reference:
             area = polygons_in(area & self.complete)
         if self.mask is None:
             return area
-        outlines = []
-        bottom, right = window.row + window.height, window.col + window.width
-        for row, col in itertools.product(
-            range(window.row, bottom, _TILE_PX), range(window.col, right, _TILE_PX)
-        ):
-            size = min(_TILE_PX, bottom - row), min(_TILE_PX, right - col)
-            ignored = read_mask(self.mask, Window(row, col, *size)) == IGNORE
-            if ignored.any():
-                here = outlines_of(ignored)
-                outlines.append(shapely.transform(here, partial(np.add, (col, row))))
-        if not outlines:
-            return area
-        extent = Extent(polygons_in(shapely.union_all(outlines)))
-        gaps = shapely.get_parts(area & ground_of(self.grid, extent))
-        return polygons_in(area - shapely.union_all(gaps[shapely.area(gaps) >= _LEAST_GAP_M2]))
+        gaps = []
+        for block in cut_blocks(window.height, window.width, block_px=_BLOCK_PX):
+            part = block._replace(row=window.row + block.row, col=window.col + block.col)
+            ignored = read_mask(self.mask, part) == IGNORE
+            gaps += outlines_of(ignored, self.grid.crop(*part), least_m2=_LEAST_GAP_M2)
+        return polygons_in(area - shapely.union_all(gaps)) if gaps else area
 
 
 def read_reference(

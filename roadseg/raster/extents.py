@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import shapely
 from rasterio.features import rasterize, shapes
+from scipy import ndimage
 
 from roadseg.arrays import Bools
 from roadseg.raster.grid import Grid
@@ -156,15 +157,18 @@ def ground_of(grid: Grid, extent: Extent | None) -> shapely.Polygon | shapely.Mu
     return shapely.transform(extent.polygons, lambda xy: grid.to_metric(xy[:, ::-1]))
 
 
-def outlines_of(pixels: Bools) -> shapely.MultiPolygon:
-    """Return chosen pixels of a raster as polygons in pixels, with columns as x and rows as y.
+def outlines_of(pixels: Bools, grid: Grid, *, least_m2: float) -> list[shapely.Geometry]:
+    """Return the outlines of the larger patches of chosen pixels, in `grid.metric_crs`.
 
     Args:
-        pixels: shape (row, col).
+        pixels: shape (row, col), on the grid; pixels that share a side are one patch.
+        least_m2: area of the smallest patch.
     """
-    found = shapes(pixels.astype(np.uint8), mask=pixels)
-    outlines = [shapely.geometry.shape(outline) for outline, _ in found]
-    return polygons_in(shapely.union_all(outlines))
+    patches, _ = ndimage.label(pixels)
+    size_m2 = np.bincount(patches.ravel()) * math.prod(grid.pixel_size_m)
+    large = pixels & (size_m2 >= least_m2)[patches]
+    outlines = [shapely.geometry.shape(each) for each, _ in shapes(large.view(np.uint8), large)]
+    return [shapely.transform(each, lambda xy: grid.to_metric(xy[:, ::-1])) for each in outlines]
 
 
 def border_of(grid: Grid, extent: Extent | None) -> shapely.Geometry:
