@@ -34,3 +34,9 @@ def test_a_table_of_other_things_is_no_table_of_metrics(tmp_path, table):
     for read, path in ((read_training, tmp_path), (read_scores, curves)):
         with pytest.raises(DataError, match=r"metrics\.csv: not a table of metrics; "):
             read(path)
+
+
+def test_what_is_no_finite_number_is_unknown(tmp_path):
+    scores = tmp_path / "metrics.csv"
+    scores.write_text("chip,iou,apls,topo\na,0.5,nan,inf\nb,,-1,1e999\n")
+    assert read_scores(scores)["rows"] == [["a", 0.5, None, None], ["b", None, -1, None]]

@@ -100,8 +100,12 @@ def stub(own_m):
         "two ends beside each other's road are linked once",
     ],
 )
-def test_links_keep_the_rules(lines, options, expected):
-    assert len(links(linked(*lines, **options))) == expected
+def test_links_keep_the_rules_and_roads_as_they_were(lines, options, expected):
+    found = linked(*lines, **options)
+    made = links(found)
+    assert len(made) == expected
+    roads_m = found.length_m.sum() - shapely.length(made).sum()
+    assert roads_m == pytest.approx(sum(shapely.LineString(xy).length for xy in lines))
 
 
 def test_a_link_between_two_ends_crosses_a_road_and_is_joined_with_it():

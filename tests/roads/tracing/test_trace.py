@@ -113,3 +113,9 @@ def test_speeds_are_those_of_the_bins_along_the_edge():
     bins[0, :, 96:104] = 255 - bins[1, :, 96:104]
     graph = find(road, bins=bins, speed_bins=SpeedBins((50.0,), "km/h"))
     assert sorted(graph.attributes["speed_kph"]) == pytest.approx([25, 25, 75, 75])
+
+
+def test_the_width_of_a_road_is_read_beside_it_too():
+    road = np.zeros((100, 200), dtype=np.uint8)
+    road[46:54] = 255
+    assert find(road).attributes["width_m"] == pytest.approx([4], abs=0.3)
