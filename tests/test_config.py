@@ -117,12 +117,15 @@ def test_a_change_keeps_the_name_of_the_schema(write):
 def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
     values = {
         "run": "../out",
-        "imagery": {"images": ["i/*.tif"]},
+        "imagery": {"images": ["i/*.tif", "@list.txt"], "area": "2.3,48.8,2.4,48.9"},
+        "train": {"encoder_weights": "own.safetensors"},
         "labels": {"roads": ["/r", "~/r"], "area": ["city/border.gpkg", "/data/all.gpkg"]},
     }
     config = load_config(write(values))
     assert config.run == tmp_path.parent / "out"
-    assert config.imagery.images == (f"{tmp_path}/i/*.tif",)
+    assert config.imagery.images == (f"{tmp_path}/i/*.tif", f"@{tmp_path}/list.txt")
+    assert config.imagery.area == "2.3,48.8,2.4,48.9"
+    assert config.train.encoder_weights == f"{tmp_path}/own.safetensors"
     assert config.labels.roads == ("/r", "~/r")
     assert config.labels.area == (f"{tmp_path}/city/border.gpkg", "/data/all.gpkg")
 

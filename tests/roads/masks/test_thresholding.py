@@ -81,7 +81,7 @@ def test_a_mask_lies_where_its_probabilities_lie_and_is_a_cog(probability, maske
     assert read_grid(path) == Grid(UTM, PLACE, 40, 60)
     with rasterio.open(path) as source:
         assert source.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
-    assert path.with_suffix(".qml").exists()
+    assert sorted(each.name for each in path.parent.iterdir()) == ["a.qml", "a.tif"]
 
 
 def test_pixels_without_data_have_no_class(probability, masked):
