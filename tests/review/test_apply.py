@@ -75,8 +75,11 @@ def test_an_untouched_graph_stays_as_it_is(edit, crossroads):
     assert (graph.nodes[graph.ends] == crossroads.nodes[crossroads.ends]).all()
 
 
-def test_a_speed_changes_the_time(edit, crossroads):
-    graph = edit(("speed", EAST, ("speed_kph", 20.0)))
+def test_a_speed_changes_the_time_and_is_known(edit, crossroads):
+    assumed = {**crossroads.attributes, "speed_known": np.zeros(5, dtype=np.uint8)}
+    roads = replace(crossroads, attributes=assumed)
+    graph = edit(("speed", EAST, ("speed_kph", 20.0)), graph=roads)
+    assert graph.attributes["speed_known"].tolist() == [0, 1, 0, 0, 0]
     assert graph.attributes["speed_kph"][EAST] == 20
     assert graph.attributes["travel_time_s"][EAST] == pytest.approx(
         2 * crossroads.attributes["travel_time_s"][EAST]
@@ -144,6 +147,11 @@ def test_a_vertex_inside_a_road_can_be_moved(edit, drawn):
 def test_a_moved_road_that_is_accepted_was_still_moved(edit):
     graph = edit(("move", [(50, 100), (50, 90)]), ("accept", [(10, 100), (50, 90), (100, 100)]))
     assert graph.attributes["edited"][WEST] == "moved"
+
+
+def test_a_drawn_road_that_is_moved_was_still_drawn(edit):
+    graph = edit(("draw", [(10, 150), (60, 150)]), ("move", [(60, 150), (70, 150)]))
+    assert edited_of(graph)[-1] == "drawn"
 
 
 def test_a_joined_end_makes_a_node_on_the_other_road(edit):

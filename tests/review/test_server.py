@@ -207,6 +207,12 @@ def test_edits_that_make_no_sense_are_refused_and_change_nothing(ask, served, wr
     assert (kinds(served), ask("changes")[1]) == ([], before)
 
 
+def test_of_several_roads_within_reach_the_nearest_is_split(ask):
+    ask("edit", {"kind": "split", "sheet": 0, **PLACE, "from": [102, 90], "reach": 20})
+    (change,) = json.loads(ask("changes")[1])["changes"]
+    assert change["removed"] == [3]
+
+
 @pytest.mark.parametrize(
     "query",
     ["", "sheet=0", "sheet=0&scene=9&layer=image&level=0&row=0&col=0", "a=1&" * 50]
