@@ -4,7 +4,7 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid, transformer
-from roadseg.report.map_data import describe_area, map_areas, terms
+from roadseg.report.map_data import describe_area, encode_column, map_areas, terms
 from roadseg.roads.labels.areas import read_area
 
 
@@ -39,10 +39,11 @@ def in_two_zones(x):
     return map_areas([grid(779000, 3650000), grid(*east, epsg=32612)])
 
 
-def test_scenes_in_two_zones_are_on_one_map():
-    (area,) = in_two_zones(780000)
+@pytest.mark.parametrize(("x", "km2"), [(780000, 0.5), (779250, 0.375)])
+def test_scenes_in_two_zones_are_on_one_map_and_overlaps_count_once(x, km2):
+    (area,) = in_two_zones(x)
     assert area.crs.to_epsg() == 32611
-    assert area.km2() == pytest.approx(0.5, rel=0.01)
+    assert area.km2() == pytest.approx(km2, rel=0.05)
 
 
 def test_polygons_lie_on_a_map_of_two_zones_whose_middle_is_in_the_second_one():
@@ -60,3 +61,8 @@ def test_scenes_without_a_place_have_maps_of_their_own_and_no_degrees():
     areas = map_areas([local, grid(480000, 3650000), local])
     assert [area.scenes for area in areas] == [(1,), (0,), (2,)]
     assert describe_area(areas[1])["to_degrees"] is None
+
+
+def test_what_is_not_known_of_a_road_is_no_number():
+    column = np.array([0.25, np.nan, 1])
+    assert encode_column("confidence", column) == {"values": [0.25, None, 1]}
