@@ -79,7 +79,11 @@ def test_a_map_keeps_ids_versions_and_tags(tmp_path, region, overpass, suffix):
     assert found.ways.refs.tolist() == original.ways.refs.tolist()
     assert found.ways.places.tolist() == original.ways.places.tolist()
     assert found.ways.way_tags == original.ways.way_tags
-    assert sorted(found.obstacles.kind) == ["building", "railway"]
+    kinds = zip(found.obstacles.kind, found.obstacles.shapes, strict=True)
+    assert {kind: each.geom_type for kind, each in kinds} == {
+        "railway": "LineString",
+        "building": "Polygon",
+    }
 
 
 def test_conflate_changes_a_fetched_map_by_its_ids_and_versions(tmp_path, overpass):
@@ -114,14 +118,18 @@ def test_labels_have_the_roads_of_the_area_as_whole_lines(tmp_path, overpass, dr
     assert {round(each, 9) for each in shapely.length(labels.roads.shapes).tolist()} == whole
 
 
-def test_the_area_is_not_its_box(tmp_path, overpass):
-    corner = {
-        "type": "Polygon",
-        "coordinates": [[[8.6, 49.4], [8.604, 49.4], [8.6, 49.404], [8.6, 49.4]]],
-    }
-    (tmp_path / "area.geojson").write_text(json.dumps(corner))
+@pytest.mark.parametrize(
+    "corners",
+    [
+        [(8.6, 49.4), (8.604, 49.4), (8.6, 49.404)],
+        [(8.6, 49.4062), (8.603, 49.4062), (8.6, 49.41)],
+    ],
+    ids=["a pedestrian area, which is no line", "a road in its box"],
+)
+def test_the_area_is_not_its_box(tmp_path, overpass, corners):
+    area = shapely.to_geojson(shapely.Polygon(corners))
+    (tmp_path / "area.geojson").write_text(area)
     with pytest.raises(DataError, match="no road in the area"):
-        # Only a pedestrian area is there, which is no line.
         fetch(tmp_path / "roads.gpkg", str(tmp_path / "area.geojson"), server=overpass.address)
 
 
@@ -140,6 +148,12 @@ def test_of_several_answers_the_earliest_date_counts():
         asked = OverpassArea(client, "https://a.org", area, ("highway",), days)
         assert asked.date == days[1]
         assert replace(asked, dates=[]).date is None
+
+
+def test_boxes_beside_the_area_are_not_asked_for():
+    area = shapely.MultiPolygon([shapely.box(8, 49, 8.1, 49.1), shapely.box(8.9, 49, 9, 49.1)])
+    with Client() as client:
+        assert len(OverpassArea(client, "https://a.org", area, ("highway",)).boxes()) == 2
 
 
 def test_a_large_area_is_asked_for_in_boxes(tmp_path, overpass):
