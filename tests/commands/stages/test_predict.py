@@ -1,5 +1,6 @@
 import itertools
 import json
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -378,9 +379,14 @@ def test_several_checkpoints_are_averaged(finished, predict_here, other):
     assert np.abs(found[0] - found[1]).mean() > 2
 
 
-def test_checkpoints_that_were_trained_otherwise_are_not_averaged(finished, predict_here, other):
-    change_facts(other, bands=[3, 2, 1])
-    with pytest.raises(CheckpointError, match=r"trained with bands \[3, 2, 1\], but .* one run"):
+@pytest.mark.parametrize("fact", [{"bands": [3, 2, 1]}, {"nodata": 7.0}, {"resample_m": 0.4}])
+def test_checkpoints_that_were_trained_otherwise_are_not_averaged(
+    finished, predict_here, other, fact
+):
+    change_facts(other, **fact)
+    ((name, value),) = fact.items()
+    told = f"trained with {name} {re.escape(str(value))}, but .* one run"
+    with pytest.raises(CheckpointError, match=told):
         predict_here(folders=[finished[1].checkpoint(0), other])
 
 

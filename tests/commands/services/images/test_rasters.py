@@ -181,10 +181,10 @@ def test_a_raster_cut_short_is_told(served, fetch, cog):
 
 
 def test_a_search_gives_the_items_that_touch_the_area(catalogue, fetch, off):
-    summary = fetch(f"stac:{catalogue.address}?collections=aerial", asset="visual")
+    summary = fetch(f"stac:{catalogue.address}?collections=aerial&limit=7", asset="visual")
     assert names(summary) == ["a-1", "b"]
     assert [off(image.image) for image in summary.images] == [0, 0]
-    assert "/search?collections=aerial&bbox=8.68" in catalogue.asked[0]
+    assert "/search?collections=aerial&limit=7&bbox=8.68" in catalogue.asked[0]
 
 
 @pytest.mark.usefixtures("catalogue")
