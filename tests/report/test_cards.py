@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from roadseg.report import cards
 from roadseg.report.card_files import add_evaluation, card_text, read_weights, write_card
 from roadseg.report.cards import box_of, describe_network
+from tests.drawing import chip_at
 
 FACTS = {
     "architecture": "unet",
@@ -267,3 +269,8 @@ def test_a_card_of_the_same_weights_or_a_copy_of_them_is_not_written_again(tmp_p
     os.utime(tmp_path / "model_card.json", (5, 5))
     write(tmp_path, at=at)
     assert (tmp_path / "model_card.json").stat().st_mtime == 5
+
+
+def test_ground_that_chips_share_counts_once():
+    chips = [chip_at(str(east_m), east_m, side_m=1000.0) for east_m in (0, 500)]
+    assert cards._area_km2(chips) == pytest.approx(1.5)  # noqa: SLF001 - else only whole trainings

@@ -183,6 +183,11 @@ def test_of_new_ground_a_fifth_is_held_out():
     assert folds == [0, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0]
 
 
+def test_folds_are_kept_without_gaps_in_their_numbers():
+    chips = chips_at(0, 10)
+    assert held_out.kept_folds(chips, chips, {"0": 0, "1": 3}) == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("is_itself", "name"),
     [(True, "roadseg.json"), (False, "roadseg.json"), (False, "prepare.json")],
