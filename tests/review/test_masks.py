@@ -106,6 +106,12 @@ def test_known_ground_lies_around_decided_roads(decided):
     assert known == [False, True, True, True, False, True]
 
 
+@pytest.mark.parametrize(("south_m", "near"), [(500, 5), (600, 0)])
+def test_roads_up_to_500_m_from_an_image_are_near_it(decided, south_m, near):
+    lines = shapely.transform(decided.lines, lambda xy: xy - (0, south_m))
+    assert len(replace(decided, lines=lines).near(GRID).lines) == near
+
+
 def test_doubtful_roads_are_unknown_ground_but_where_others_cross_them(decided):
     across = shapely.LineString([(WEST + 20, NORTH), (WEST + 20, NORTH - 100)])
     crossed = replace(

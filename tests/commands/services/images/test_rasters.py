@@ -250,6 +250,13 @@ def test_a_link_to_no_address_is_told(catalogue, fetch, rel):
         fetch(path.get(rel, "/collections/aerial"))
 
 
+def test_an_empty_page_is_the_last_one(catalogue, fetch):
+    links = [{"rel": "next", "href": "/nowhere"}]
+    catalogue.put("/search", {"features": [], "links": links})
+    with pytest.raises(DataError, match="found no item that touches"):
+        fetch(f"stac:{catalogue.address}/search")
+
+
 @pytest.mark.parametrize("items", [20, 21])
 def test_a_page_of_very_many_items_is_told(catalogue, fetch, monkeypatch, items):
     monkeypatch.setattr(stac, "_MOST_ITEMS", 20)
