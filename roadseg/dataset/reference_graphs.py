@@ -1,17 +1,21 @@
 """Reference graphs: the labelled roads of a scene, and agreement of predictions with them."""
 
+import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import shapely
+from rasterio.features import shapes
+from scipy import ndimage
 
-from roadseg.arrays import Bytes
+from roadseg.arrays import Bools, Bytes
 from roadseg.dataset.chips import SceneRecord
 from roadseg.dataset.scenes import complete_area, read_labels
 from roadseg.errors import MissingInputError
-from roadseg.raster.extents import outlines_of, polygons_in
+from roadseg.raster.extents import polygons_in
 from roadseg.raster.grid import Grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import CERTAIN, Window, cut_blocks
@@ -69,8 +73,17 @@ class Reference:
         for block in cut_blocks(window.height, window.width, block_px=_BLOCK_PX):
             part = block._replace(row=window.row + block.row, col=window.col + block.col)
             ignored = read_mask(self.mask, part) == IGNORE
-            gaps += outlines_of(ignored, self.grid.crop(*part), least_m2=_LEAST_GAP_M2)
+            gaps += _gaps(ignored, self.grid.crop(*part))
         return polygons_in(area - shapely.union_all(gaps)) if gaps else area
+
+
+def _gaps(ignored: Bools, grid: Grid) -> list[shapely.Geometry]:
+    """Return the outlines of ground without data, in `grid.metric_crs`, but for small patches."""
+    patches, _ = ndimage.label(ignored)
+    size_m2 = np.bincount(patches.ravel()) * math.prod(grid.pixel_size_m)
+    large = ignored & (size_m2 >= _LEAST_GAP_M2)[patches]
+    outlines = [shapely.geometry.shape(each) for each, _ in shapes(large.view(np.uint8), large)]
+    return [shapely.transform(each, lambda xy: grid.to_metric(xy[:, ::-1])) for each in outlines]
 
 
 def read_reference(

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import shapely
-from rasterio.features import rasterize, shapes
-from scipy import ndimage
+from rasterio.features import rasterize
 
 from roadseg.arrays import Bools
 from roadseg.raster.grid import Grid
@@ -68,9 +67,9 @@ class Extent:
             return np.full((height, width), is_all)
         # Of a long outline only what is near is burnt.
         near = polygons_in(shapely.intersection(self.polygons, box.buffer(2, join_style="mitre")))
-        here = shapely.transform(near, lambda xy: xy - (col, row))
+        shapes = shapely.transform(near, lambda xy: xy - (col, row))
         return np.asarray(
-            rasterize([(here, 1)], (height, width), all_touched=True, dtype="uint8") > 0
+            rasterize([(shapes, 1)], (height, width), all_touched=True, dtype="uint8") > 0
         )
 
     def counted_from(self, row: int, col: int) -> "Extent":
@@ -155,20 +154,6 @@ def ground_of(grid: Grid, extent: Extent | None) -> shapely.Polygon | shapely.Mu
     if extent is None:
         return grid.footprint_m
     return shapely.transform(extent.polygons, lambda xy: grid.to_metric(xy[:, ::-1]))
-
-
-def outlines_of(pixels: Bools, grid: Grid, *, least_m2: float) -> list[shapely.Geometry]:
-    """Return the outlines of the larger patches of chosen pixels, in `grid.metric_crs`.
-
-    Args:
-        pixels: shape (row, col), on the grid; pixels that share a side are one patch.
-        least_m2: area of the smallest patch.
-    """
-    patches, _ = ndimage.label(pixels)
-    size_m2 = np.bincount(patches.ravel()) * math.prod(grid.pixel_size_m)
-    large = pixels & (size_m2 >= least_m2)[patches]
-    outlines = [shapely.geometry.shape(each) for each, _ in shapes(large.view(np.uint8), large)]
-    return [shapely.transform(each, lambda xy: grid.to_metric(xy[:, ::-1])) for each in outlines]
 
 
 def border_of(grid: Grid, extent: Extent | None) -> shapely.Geometry:
