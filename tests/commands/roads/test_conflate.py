@@ -160,11 +160,13 @@ def test_the_likely_and_long_roads_are_the_first_tasks(tmp_path):
     [
         ({"railway": "rail"}, {"near a railway": 1}),
         ({"railway": "rail", "tunnel": "yes"}, {}),
+        ({"waterway": "river", "location": "underground"}, {}),
         ({"railway": "tram"}, {}),
         ({"waterway": "river"}, {"near a waterway": 1}),
         ({"aeroway": "runway"}, {"near a runway or taxiway": 1}),
         ({"building": "yes"}, {"near a building": 1}),
         ({"highway": "residential", "bridge": "yes"}, {"meets a bridge or tunnel": 1}),
+        ({"highway": "pedestrian", "bridge": "yes", "area": "yes"}, {}),
     ],
 )
 def test_roads_are_checked_before_they_cross_what_is_in_the_way(tmp_path, tags, reason):

@@ -228,6 +228,19 @@ def test_one_value_that_is_no_number_is_found_wherever_it_lies():
         list(parts)
 
 
+def test_it_is_found_in_a_window_above_the_rows_that_are_wanted():
+    def network(images):
+        found = echo(images).clone()
+        if len(engine.run.batches) == 1:
+            found[0, 1, 30, 4] = torch.nan
+        return found
+
+    engine = engine_of(network, batch_size=1, channels_last=False)
+    place = {"height": 58, "width": 32, "rows": range(28, 58)}
+    with pytest.raises(RoadsegError, match="invalid probabilities"):
+        list(predict_parts(engine, reader_of(scene_of(58, 32)), **OPTIONS, **place))
+
+
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_none_and_certain_are_probabilities(value):
     engine = engine_of(lambda images: torch.full_like(echo(images), value))
