@@ -16,7 +16,7 @@ from roadseg.api.notebooks import progress_in_notebook
 from roadseg.arrays import Array, Bytes
 from roadseg.errors import ConfigError
 from roadseg.learn.options import ComputeOptions, PredictOptions
-from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.raster.grid import Grid, local_grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import CERTAIN
 from roadseg.roads.masks.probabilities import Probability
@@ -109,8 +109,7 @@ def in_memory(
             road.
         transform: from (col, row) to (x, y), as in rasterio.
         crs: of x and y: any form of CRS that pyproj knows; None for metres without georeference.
-        gsd_m: pixel size in metres, if there is no transform; the grid is that of a file without
-            one, see `grid_of`.
+        gsd_m: pixel size in metres, if there is no transform; see `local_grid`.
 
     Raises:
         ConfigError: if the array has another shape or other values, or no location.
@@ -119,11 +118,11 @@ def in_memory(
     if pixels.ndim != _PLANE or 0 in pixels.shape:
         raise ConfigError(f"{_THE_ARRAY}: has shape {pixels.shape}, expected (row, col)")
     _require_place(transform, crs, gsd_m)
-    height, width = pixels.shape
-    if transform is None:
-        size_m = cast("float", gsd_m)  # Otherwise the array has no location.
-        transform = Affine(size_m, 0, 0, 0, -size_m, height * size_m)
-    grid = Grid(known_crs(crs) or LOCAL_CRS, transform, height, width)
+    located = known_crs(crs)
+    if transform is None or located is None:
+        grid = local_grid(*pixels.shape, gsd_m=cast("float", gsd_m))  # Or refused above.
+    else:
+        grid = Grid(located, transform, *pixels.shape)
     return Probability(grid, _as_bytes(np.ma.filled(pixels, 0)))
 
 

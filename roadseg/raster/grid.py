@@ -249,8 +249,8 @@ def grid_of(
     Args:
         path: path or address of the raster, for errors.
         crs: coordinate system for a raster that does not name its own.
-        gsd_m: ground size of the pixels of a raster without geotransform, metres. Its grid is in
-            `LOCAL_CRS` with the origin at its lower left corner, whatever CRS it names.
+        gsd_m: ground size of the pixels of a raster without geotransform, metres. Its grid is a
+            `local_grid`, whatever CRS it names.
 
     Raises:
         DataError: if the raster has no place on the ground.
@@ -259,8 +259,7 @@ def grid_of(
     if not has_transform(source):
         if gsd_m is None or _has_control_points(source):
             raise DataError(f"{path}: {_no_place(source, own)}")
-        north = source.height * gsd_m
-        return Grid(LOCAL_CRS, Affine(gsd_m, 0, 0, 0, -gsd_m, north), source.height, source.width)
+        return local_grid(source.height, source.width, gsd_m=gsd_m)
     crs = own or crs
     if crs is None:
         raise DataError(
@@ -270,6 +269,15 @@ def grid_of(
     grid = Grid(crs, source.transform, source.height, source.width)
     _require_place(path, grid)
     return grid
+
+
+def local_grid(height: int, width: int, *, gsd_m: float) -> Grid:
+    """Return the grid of pixels without a place: `LOCAL_CRS`, from the lower left corner on.
+
+    Args:
+        gsd_m: ground size of the pixels, metres.
+    """
+    return Grid(LOCAL_CRS, Affine(gsd_m, 0, 0, 0, -gsd_m, height * gsd_m), height, width)
 
 
 def has_transform(source: "rasterio.DatasetReader") -> bool:
