@@ -283,7 +283,7 @@ def _calibrated(
     model = EdgeModel(0.0, {}, least)
     held_out = [replace(scene, edge_model=model) for scene in held_out]
     # Why others cannot be traced is said when their graphs are written.
-    graphs, _ = _each(partial(find_roads, config), held_out, config, what="trace")
+    graphs, _ = _each(partial(find_roads, config), held_out, config, what="trace", told=False)
     in_turn = {scene.name: graphs[scene.name] for scene in held_out if scene.name in graphs}
     try:
         measured = measure_run(config, workspace, listed, chips_of, in_turn)
@@ -354,8 +354,6 @@ def _trace_all(
     _refuse_taken({scene.name: scene.path for scene in scenes})
     names = [scene.name for scene in scenes]
     traced, failed = _each(partial(trace_scene, config, folder), scenes, config, what="graph")
-    for name, why in failed.items():
-        _log.warning("skipped %s: %s", name, why)
     if failed and not traced:
         raise DataError(all_failed(failed))
     network = _write_together([scene for scene in scenes if scene.name in traced], folder, config)
@@ -416,12 +414,18 @@ def _refuse_others(paths: dict[str, Path], folder: Path, config: Config) -> None
 
 
 def _each(
-    work: Callable[..., Result], scenes: list[SceneToTrace], config: Config, *, what: str
+    work: Callable[..., Result],
+    scenes: list[SceneToTrace],
+    config: Config,
+    *,
+    what: str,
+    told: bool = True,
 ) -> tuple[dict[str, Result], dict[str, str]]:
     """Work on many scenes in parallel, or on few scenes in turn, with their blocks in parallel.
 
     Args:
         what: name of the work, for the progress.
+        told: whether scenes that are skipped are told of, each as soon as it has failed.
 
     Returns:
         The results, and the reasons why other scenes failed, by name.
@@ -442,6 +446,8 @@ def _each(
             raise outcome.error
         else:
             failed[name] = str(outcome.error)
+            if told:
+                _log.warning("skipped %s: %s", name, failed[name])
     return results, failed
 
 
