@@ -73,7 +73,8 @@ class Reference:
         for block in cut_blocks(window.height, window.width, block_px=_BLOCK_PX):
             part = block._replace(row=window.row + block.row, col=window.col + block.col)
             ignored = read_mask(self.mask, part) == IGNORE
-            gaps += _gaps(ignored, self.grid.crop(*part))
+            if ignored.any():
+                gaps += _gaps(ignored, self.grid.crop(*part))
         return polygons_in(area - shapely.union_all(gaps)) if gaps else area
 
 
