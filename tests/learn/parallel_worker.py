@@ -6,6 +6,7 @@ variables that torchrun sets.
 """
 
 import copy
+import faulthandler
 import itertools
 import json
 import multiprocessing
@@ -315,22 +316,37 @@ def counts(folder):
 
 def run(program, size):
     """Run a program in so many processes; give how they ended and what the first one found."""
-    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     forks = multiprocessing.get_context("fork")
-    found = forks.SimpleQueue()
+    found, ports = forks.SimpleQueue(), forks.SimpleQueue()
+    keeper = forks.Process(target=keep_store, args=(ports,), daemon=True)
+    keeper.start()
+    port = ports.get()
     processes = [
-        forks.Process(target=member, args=(program, rank, size, store.port, found), daemon=True)
+        forks.Process(target=member, args=(program, rank, size, port, found), daemon=True)
         for rank in range(size)
     ]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
+    keeper.kill()
     return [process.exitcode for process in processes], None if found.empty() else found.get()
 
 
+def keep_store(ports):
+    """Keep the store in which the processes find each other.
+
+    Its server is a thread, and what a thread holds at a fork is held in the new process for ever:
+    this one forks none.
+    """
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    ports.put(store.port)
+    signal.pause()
+
+
 def member(program, rank, size, port, found):
-    """Be one of the processes."""
+    """Be one of the processes; say where it stands, and end, if that takes far too long."""
+    faulthandler.dump_traceback_later(120, exit=True)
     os.environ |= {
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
@@ -338,7 +354,7 @@ def member(program, rank, size, port, found):
         "WORLD_SIZE": str(size),
         "LOCAL_RANK": str(rank),
         "LOCAL_WORLD_SIZE": str(size),
-        "TORCHELASTIC_USE_AGENT_STORE": "True",  # the one in `run`
+        "TORCHELASTIC_USE_AGENT_STORE": "True",  # that of `keep_store`
         "TORCHELASTIC_RESTART_COUNT": "0",
     }
     mine = program(pick_device("cpu", "fp32"))
