@@ -47,19 +47,18 @@ class Reference:
         roads: labelled roads as a graph with travel times.
         complete: area in which labels are complete, within the area to work in, in
             `grid.metric_crs`; None for everywhere.
-        mask: whose pixels of 255 have no data; None if the roads were traced on it, as there are
-            none on such pixels.
+        mask: whose pixels of 255 have no data.
     """
 
     roads: RoadGraph
     grid: Grid
     complete: shapely.MultiPolygon | None
-    mask: Path | None
+    mask: Path
 
     def area_in(self, window: Window) -> Area:
         """Return the part of a window of the scene in which a prediction is measured.
 
-        Ground of 1,000 m2 and more where the image has no data is left out.
+        Ground of 1,000 m2 and more where the image, or a mask of labels, has no data is left out.
 
         Raises:
             DataError: if the mask cannot be read.
@@ -67,8 +66,6 @@ class Reference:
         area: Area = self.grid.crop(*window).footprint_m
         if self.complete is not None:
             area = polygons_in(area & self.complete)
-        if self.mask is None:
-            return area
         gaps = []
         for block in cut_blocks(window.height, window.width, block_px=_BLOCK_PX):
             part = block._replace(row=window.row + block.row, col=window.col + block.col)
@@ -108,14 +105,13 @@ def read_reference(
         DataError: if a file cannot be used, or the scene has no place on the ground.
     """
     roads = _lines_of(scene, grid, labels)
-    is_traced = roads is None
     if roads is None:
         roads = find_graph(open_probability(mask, gsd_m=imagery.gsd_m), tracing)
     complete, area = complete_area(scene.area, grid, labels), work_area(imagery.area)
     if area is not None:
         worked = area.on(grid)
         complete = worked if complete is None else polygons_in(complete & worked)
-    return Reference(roads, grid, complete, None if is_traced else mask)
+    return Reference(roads, grid, complete, mask)
 
 
 def _lines_of(scene: SceneRecord, grid: Grid, labels: LabelOptions) -> RoadGraph | None:
