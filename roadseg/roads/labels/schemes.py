@@ -77,14 +77,14 @@ def choose_scheme(keys: Iterable[str]) -> SchemeName:
     """Choose the scheme of a file by the keys of its features; never "auto".
 
     "spacenet" where there is a `road_type` or a speed as SpaceNet and CRESI write it; "osm"
-    where there is a class of road (`highway`, the `other_tags` of a .osm.pbf, Geofabrik's
-    `fclass`); "attribute" where there is a `speed_kph`, as in the graphs that roadseg writes;
+    where there is a `maxspeed` or a class of road (`highway`, the `other_tags` of a .osm.pbf,
+    Geofabrik's `fclass`); "attribute" where there is a `speed_kph`, as in the graphs that roadseg writes;
     else "constant".
     """
     names = set(keys)
     if names & {"road_type", *_STATED}:
         return "spacenet"
-    if highway_key(names):
+    if "maxspeed" in names or highway_key(names):
         return "osm"
     return "attribute" if OWN_SPEED in names else "constant"
 

@@ -43,6 +43,7 @@ def reason(scheme, /, values, **options):
         (["highway", "speed_kph"], "osm"),
         (["name", "other_tags"], "osm"),
         (["fclass"], "osm"),
+        (["name", "maxspeed"], "osm"),
         (["u", "v", "speed_kph"], "attribute"),
         (["type", "name"], "constant"),
         ([], "constant"),
