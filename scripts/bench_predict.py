@@ -35,6 +35,7 @@ from roadseg.learn.inference.tasks import (
     Networks,
     SceneToPredict,
     Task,
+    WindowSides,
     open_networks,
     predict_task,
 )
@@ -189,19 +190,19 @@ def task_of(engine, image, checkpoint, options):
     compute = ComputeOptions(device=options.device, precision=options.precision)
     windows = count_windows(*size, window_px=side, overlap_px=options.overlap_px)
     batch_size = fitting_batch([windows], most=predict.most_at_once(side))
-    sides = ((side,),)
-    networks = Networks((checkpoint,), (), predict, compute, side, sides, batch_size, windows)
+    sides = WindowSides(side, ((side,),))
+    networks = Networks((checkpoint,), (), predict, compute, sides, batch_size, windows)
     scaling, bins = check(known["scaling"], Scaling), speed_bins_of(known)
     path = image.with_name("out.tif")
-    scene = SceneToPredict("scene", facts, scaling, path, "key", bins, None, None, (), side, sides)
+    scene = SceneToPredict("scene", facts, scaling, path, "key", bins, None, None, (), sides)
     return Task(scene, (range(size[0]),), is_all=True, networks=networks)
 
 
 def first_windows(work):
     """Read a batch of windows of the scene into memory."""
     with rasterio.open(work.scene.facts.path) as source:
-        sides = (work.networks.window_px, work.networks.window_px)
-        window = source.read(window=Window(0, 0, *sides).to_rasterio())
+        side = work.networks.sides.read
+        window = source.read(window=Window(0, 0, side, side).to_rasterio())
     scaled = work.scene.scaling.apply(window)
     return torch.from_numpy(np.stack([scaled] * work.networks.batch_size))
 

@@ -19,6 +19,7 @@ from roadseg.learn.inference.tasks import (
     Networks,
     SceneToPredict,
     Task,
+    WindowSides,
     divide_scene,
     open_networks,
     predict_task,
@@ -53,7 +54,6 @@ from roadseg.system.text import all_failed, count
 from roadseg.system.workspace import ADAPTED, Fold, Workspace
 
 logger = logging.getLogger(__name__)
-_Sides = tuple[int, tuple[tuple[int, ...], ...]]
 
 
 class PredictionJob:
@@ -131,7 +131,7 @@ class PredictionJob:
         """
         (scene,) = self.describe({image.stem: image}, is_kept=False)
         networks, facts = self.networks([scene])[scene.name], scene.facts
-        with SceneReader(facts, rows=networks.window_px) as source:
+        with SceneReader(facts, rows=networks.sides.read) as source:
             values = whole_of(
                 predicted_rows(scene, networks, source, [range(facts.grid.height)]),
                 classes=len(scene.bins.band_names),
@@ -211,7 +211,6 @@ class PredictionJob:
             settings |= {} if scaling is known else {"ranges": scaling.ranges[facts.dtype]}
             settings |= {} if edges is None else {"edges": edges.as_json()}
             settings |= {} if bins.are_known else {"speeds": "assumed"}
-            window_px, sides = self._sides(facts.whole_grid, scales)
             scenes.append(
                 SceneToPredict(
                     name,
@@ -223,8 +222,7 @@ class PredictionJob:
                     threshold=threshold,
                     edge_model=edges,
                     tags=_tags(image, self.folders, trained),
-                    window_px=window_px,
-                    sides=sides,
+                    sides=self._sides(facts.whole_grid, scales),
                 )
             )
         return scenes
@@ -232,7 +230,7 @@ class PredictionJob:
     def _predict(self, scenes: Iterable[SceneToPredict], networks: Mapping[str, Networks]) -> None:
         """Predict scenes, here or in several processes; write a raster once it has all strips."""
         # Scenes with windows of one size follow each other, so that networks stay open.
-        scenes = sorted(scenes, key=lambda scene: (scene.window_px, scene.sides))
+        scenes = sorted(scenes, key=lambda scene: scene.sides)
         shared = self._compute.workers > 1
         tasks = [task for s in scenes for task in divide_scene(s, networks[s.name], shared=shared)]
         here = min(self._compute.workers, len(tasks)) <= 1
@@ -259,25 +257,24 @@ class PredictionJob:
 
     def networks(self, scenes: Sequence[SceneToPredict]) -> dict[str, Networks]:
         """Return the networks for the windows of each scene, by its name."""
-        counts = defaultdict[_Sides, list[int]](list)
+        windows_of = defaultdict[WindowSides, list[int]](list)
         for scene in scenes:
-            size = {"window_px": scene.window_px, "overlap_px": self._options.overlap_px}
-            counts[scene.window_px, scene.sides].append(count_touching(scene.facts, **size))
+            size = {"window_px": scene.sides.read, "overlap_px": self._options.overlap_px}
+            windows_of[scene.sides].append(count_touching(scene.facts, **size))
         stamps, turns = tuple(map(stamp, self._weights)), ROTATIONS if self._options.tta else 1
-        by_sides = {}
-        for (side, seen), windows in counts.items():
-            most = self._options.most_at_once(max(map(max, seen)))
-            by_sides[side, seen] = Networks(
+        networks_for = {}
+        for sides, windows in windows_of.items():
+            most = self._options.most_at_once(max(map(max, sides.resampled)))
+            networks_for[sides] = Networks(
                 self.folders,
                 stamps,
                 self._options,
                 self._compute,
-                window_px=side,
-                sides=seen,
+                sides,
                 batch_size=fitting_batch(windows, most=most),
                 windows=sum(windows) * turns,
             )
-        return {scene.name: by_sides[scene.window_px, scene.sides] for scene in scenes}
+        return {scene.name: networks_for[scene.sides] for scene in scenes}
 
     def _scales(self, facts: RasterFacts) -> Sequence[Sequence[float]]:
         """Return for each network the factors by which windows of a scene are enlarged for it."""
@@ -285,11 +282,11 @@ class PredictionJob:
         every = [trained.get("pixel_sizes_m", ()) for trained in self._facts]
         return [[round(size_m / each_m, 3) for each_m in sizes] or [1.0] for sizes in every]
 
-    def _sides(self, grid: Grid, scales: Sequence[Sequence[float]]) -> _Sides:
-        """Return the side of the windows of a scene, and those that they have for each network."""
+    def _sides(self, grid: Grid, scales: Sequence[Sequence[float]]) -> WindowSides:
+        """Return the sides of the windows of a scene that each network sees at some scales."""
         side = self._options.window_for(grid.height, grid.width, enlarged=max(map(max, scales)))
-        seen = ([round_side(side * each) for each in some] for some in scales)
-        return side, tuple(tuple(dict.fromkeys(sides)) for sides in seen)
+        resampled = ([round_side(side * scale) for scale in some] for some in scales)
+        return WindowSides(side, tuple(tuple(dict.fromkeys(sides)) for sides in resampled))
 
     def _announce(self, tasks: Sequence[Task], *, here: bool) -> None:
         """Log the amount of work and, if this process does it, the engine."""

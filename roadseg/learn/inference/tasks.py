@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from roadseg.arrays import Bools, Bytes
 from roadseg.learn.hardware.cpu import keep_freed_memory
@@ -30,6 +31,19 @@ _STRIPS_OF_A_TASK = 2  # Each task predicts some rows of windows above it once m
 AddKm2 = Callable[[float], object]
 
 
+class WindowSides(NamedTuple):
+    """Sides of the square windows of a scene, pixels.
+
+    Attributes:
+        read: of the windows that are read from the scene.
+        resampled: for each network, those to which its windows are resampled; its predictions at
+            several sides are averaged.
+    """
+
+    read: int
+    resampled: tuple[tuple[int, ...], ...]
+
+
 @dataclass(frozen=True)
 class Networks:
     """Networks whose predictions are averaged, and how they are opened.
@@ -37,8 +51,6 @@ class Networks:
     Attributes:
         folders: checkpoint folders of the networks.
         stamps: stamps of their weights, so that changed weights are opened anew.
-        window_px: side of the windows that are read from a scene.
-        sides: for each network, the sides to which they are resampled; see `SceneToPredict`.
         windows: number of windows in all scenes with these sides, finished or not, so that every
             process, and a command that resumes, chooses the same engine.
     """
@@ -47,8 +59,7 @@ class Networks:
     stamps: tuple[str, ...]
     options: PredictOptions
     compute: ComputeOptions
-    window_px: int
-    sides: tuple[tuple[int, ...], ...]
+    sides: WindowSides
     batch_size: int
     windows: int
 
@@ -65,9 +76,6 @@ class SceneToPredict:
         edge_model: model of the confidence of edges; None if not known, or if the stage graph
             fits one for this scene.
         tags: provenance, as pairs of key and value.
-        window_px: side of the windows that are read from it.
-        sides: for each network, the sides to which the windows are resampled, pixels; predictions
-            at several sides are averaged.
     """
 
     name: str
@@ -79,8 +87,7 @@ class SceneToPredict:
     threshold: float | None
     edge_model: EdgeModel | None
     tags: tuple[tuple[str, str], ...]
-    window_px: int
-    sides: tuple[tuple[int, ...], ...]
+    sides: WindowSides
 
     @property
     def is_predicted(self) -> bool:
@@ -156,8 +163,8 @@ def open_networks(networks: Networks) -> Engine:
 
     engine = ensemble(
         [
-            at_sizes([opened(folder, side) for side in sides], networks.window_px)
-            for folder, sides in zip(networks.folders, networks.sides, strict=True)
+            at_sizes([opened(folder, side) for side in resampled], networks.sides.read)
+            for folder, resampled in zip(networks.folders, networks.sides.resampled, strict=True)
         ]
     )
     return with_tta(engine) if options.tta else engine
@@ -174,7 +181,7 @@ def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:
         OutputError: if the raster cannot be written.
     """
     scene = task.scene
-    with SceneReader(scene.facts, rows=task.networks.window_px) as source:
+    with SceneReader(scene.facts, rows=task.networks.sides.read) as source:
         parts = predicted_rows(scene, task.networks, source, task.rows, add_km2)
         if task.is_all:
             scene.write(parts)

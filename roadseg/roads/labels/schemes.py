@@ -78,8 +78,8 @@ def choose_scheme(keys: Iterable[str]) -> SchemeName:
 
     "spacenet" where there is a `road_type` or a speed as SpaceNet and CRESI write it; "osm"
     where there is a `maxspeed` or a class of road (`highway`, the `other_tags` of a .osm.pbf,
-    Geofabrik's `fclass`); "attribute" where there is a `speed_kph`, as in the graphs that roadseg writes;
-    else "constant".
+    Geofabrik's `fclass`); "attribute" where there is a `speed_kph`, as in the graphs that roadseg
+    writes; else "constant".
     """
     names = set(keys)
     if names & {"road_type", *_STATED}:

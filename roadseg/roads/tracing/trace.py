@@ -10,7 +10,7 @@ import numpy as np
 import shapely
 from scipy.spatial import cKDTree
 
-from roadseg.arrays import Array, Bytes, Floats
+from roadseg.arrays import Array, Bytes
 from roadseg.raster.extents import Extent, border_of
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window, cut_blocks
@@ -222,19 +222,15 @@ class _Scene:
         Thinning ends a road half its width early and bends it into a corner, so links need repaired
         ends: straight, and extended to the end of the road.
         """
-        border, graph = self.border, self._reach_outline(graph)
-        graph = straighten_ends(graph, mask=self.mask, border=border, at_border=True)
+        graph = self._reach_outline(graph)
+        graph = straighten_ends(graph, mask=self.mask, border=self.border, at_border=True)
+        final = self.border
         if self._max_gap_m > 0:
-            # Straight links, which need no pixels, show at which dead ends links start at all.
-            repaired = self._prune(self._repair_ends(graph, border))
-            # All other dead ends count as border, so that they are not repaired.
-            linked = self._link(repaired, border)
-            tips = np.unique(linked.ends[linked.attributes[INFERRED] == 1])
-            border = self._border_and_far_ends(graph, linked.nodes[tips])
-            graph = self._repair_ends(graph, border)
+            final = self._border_and_final_ends(graph)
+            graph = self._repair_ends(graph, final)
         graph = place_junctions(self._prune(graph), mask=self.mask)
         graph = merge_near_junctions(graph, within_m=MERGE_NODES_M)
-        return self._link(graph, border, read_road=self.pixels.read_road)
+        return self._link(graph, final, read_road=self.pixels.read_road)
 
     def _reach_outline(self, graph: RoadGraph) -> RoadGraph:
         """Extend roads that the outline of an area cuts straight to it.
@@ -279,11 +275,15 @@ class _Scene:
             border=border,
         )
 
-    def _border_and_far_ends(self, graph: RoadGraph, tips: Floats) -> shapely.Geometry:
-        """Return the border and the dead ends far from both ends of all links.
+    def _border_and_final_ends(self, graph: RoadGraph) -> shapely.Geometry:
+        """Return the border and the dead ends that are not repaired, because no link is near them.
 
-        The dead ends of short lone pieces are left out, so that patches are removed everywhere.
+        Links that are straight, and need no pixels, show where links start once all ends are
+        repaired. The dead ends of short lone pieces are left out, so that patches are removed
+        everywhere.
         """
+        linked = self._link(self._prune(self._repair_ends(graph, self.border)), self.border)
+        tips = linked.nodes[np.unique(linked.ends[linked.attributes[INFERRED] == 1])]
         is_end = graph.degree == 1
         is_lone = is_end[graph.ends].all(axis=1) & (graph.length_m < self._max_gap_m)
         is_end[graph.ends[is_lone]] = False
