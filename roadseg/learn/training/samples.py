@@ -19,7 +19,6 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.hardware.interrupts import ignore_signals
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.augment import Augmenter
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.pixels import read_window
 from roadseg.raster.scaling import Scaling
@@ -68,6 +67,8 @@ class TrainingWindows(Dataset[tuple[Tensor, Tensor]]):
 
     def __init__(self, chips: Sequence[Chip], options: TrainOptions) -> None:
         """Prepare to draw windows of chips, at least one, which all have the same bands."""
+        from roadseg.learn.training.augment import Augmenter
+
         self._chips = list(chips)
         self._window_px, windows_per_chip = options.window_px, options.windows_per_chip
         weights = np.array([chip.weight for chip in self._chips])

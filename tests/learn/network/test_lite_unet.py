@@ -17,7 +17,7 @@ AT_HALF = replace(SPEC, decoder_channels=(12, 10, 8, 6))
 # What takes long to import, and a map of images with the starter does not need.
 UNNEEDED = (
     *("timm", "torchvision", "segmentation_models_pytorch", "torch._dynamo", "sympy"),
-    *("networkx", "scipy.stats", "scipy.fft", "matplotlib.figure"),
+    *("networkx", "scipy.stats", "scipy.fft", "matplotlib.figure", "albumentations"),
 )
 
 
