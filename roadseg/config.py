@@ -27,7 +27,7 @@ FILE_NAME = "roadseg.json"
 VARIABLE = "ROADSEG_CONFIG"
 
 SCHEMA_NAME = "roadseg.schema.json"
-SCHEMA = "$schema"  # A key that is no setting, for editors.
+SCHEMA = "$schema"  # A key for editors, which is not a setting.
 
 _NOTES = {
     SCHEMA: {"type": "string", "description": "File by which editors explain the keys."},

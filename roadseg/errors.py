@@ -66,7 +66,7 @@ def naming(source: object) -> Iterator[None]:
     """Name the file or folder from which values come in what is said of these.
 
     Raises:
-        DataError: for a ValueError that is no error of a user's already.
+        DataError: for a ValueError that is not already an error of the user.
     """
     try:
         yield

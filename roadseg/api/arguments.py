@@ -58,7 +58,7 @@ def table_file(
         crs: what the reader takes for the CRS of a table without one; None if it takes none.
 
     Raises:
-        ConfigError: if it is no such table.
+        ConfigError: if it is not such a table.
         DataError: if it has no CRS, and none is taken for it.
     """
     import geopandas as gpd

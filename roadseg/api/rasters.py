@@ -92,8 +92,8 @@ def image_file(image: AnyImage, transform: Affine | None) -> Iterator[Path]:
     stack = stack.astype(stack.dtype.newbyteorder("="), copy=False)
     if not check_dtype(stack.dtype):
         raise ConfigError(
-            f"{_THE_ARRAY}: {stack.dtype} is no type of pixels, expected one such as uint8, uint16 "
-            "or float32"
+            f"{_THE_ARRAY}: {stack.dtype} is not a type of pixels, expected one such as uint8, "
+            "uint16 or float32"
         )
     with as_file(lambda path: _write(path, stack, transform), ".tif", name=_THE_ARRAY) as path:
         yield path

@@ -246,7 +246,7 @@ class PredictOptions(Section):
         return self.window_px or _LARGEST_PX
 
     def window_for(self, height: int, width: int, *, enlarged: float = 1) -> int:
-        """Return the side of the windows for a scene of so many rows and columns.
+        """Return the side of the windows for a scene of this many rows and columns.
 
         Args:
             enlarged: factor by which the network has them enlarged.

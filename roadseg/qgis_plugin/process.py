@@ -56,7 +56,7 @@ def find_command(setting: str, command_file: Path = COMMAND_FILE) -> list[str]:
     if setting.strip():
         if found := shutil.which(setting.strip()):
             return [found]
-        raise CommandError(f"{setting.strip()} is no program that can be started: {_INSTALL}")
+        raise CommandError(f"{setting.strip()} is not a program that can be started: {_INSTALL}")
     if command_file.exists():
         words = [str(word) for word in json.loads(command_file.read_text(encoding="utf-8"))]
         if shutil.which(words[0]):

@@ -65,7 +65,7 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
         HELP: what it does, for the side of its dialog.
         TAGS: further words with which it is found.
         COMMANDS: of roadseg, in place of which messages name the algorithm.
-        OUTPUTS: kind, name and title of results that are no parameters.
+        OUTPUTS: kind, name and title of results that are not parameters.
     """
 
     ID = TITLE = HELP = TAGS = ""
@@ -139,7 +139,7 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
     def roads(self, name: str) -> str:
         """Return a file with the lines of a layer: its own, if roadseg reads the same lines there.
 
-        Selected or filtered features, layers that are no files, and one of several layers of a
+        Selected or filtered features, layers that are not files, and one of several layers of a
         file are copied into a temporary GeoPackage.
         """
         path, layer = self.parameterAsCompatibleSourceLayerPathAndLayerName(

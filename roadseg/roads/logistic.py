@@ -164,7 +164,7 @@ def parse_edge_model(text: str) -> EdgeModel:
     """Return the model of edges that a text holds, as `edge_model_text` writes it.
 
     Raises:
-        ValueError: if the text is no valid model.
+        ValueError: if the text is not a valid model.
     """
     model: EdgeModel = check(parse_json(text), EdgeModel)
     return model

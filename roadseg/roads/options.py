@@ -286,8 +286,8 @@ class TraceOptions(ThresholdOptions):
     precision: float | None = setting(
         None,
         "share of length",
-        "Keep the surest roads, so many that this share of their length is expected to be real. "
-        "null: all. Without effect on masks.",
+        "Drop the least sure roads until this share of the length is expected to be real. null: "
+        "keep all. Without effect on masks.",
         gt=0,
         lt=1,
     )

@@ -135,7 +135,7 @@ def test_probabilities_that_are_nowhere_known_are_no_road():
 
 @pytest.mark.parametrize("dtype", ["bool", "object", "U3", "float16"])
 def test_arrays_that_are_no_pixels_are_refused(checkpoint, dtype):
-    with pytest.raises(ConfigError, match="is no type of pixels, expected one such as uint8, "):
+    with pytest.raises(ConfigError, match="is not a type of pixels, expected one such as uint8, "):
         roadseg.predict(np.ones((3, 64, 64)).astype(dtype), checkpoint, gsd_m=1, **FLAT)
 
 

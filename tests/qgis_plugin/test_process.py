@@ -163,7 +163,7 @@ def test_a_command_that_is_nowhere_tells_how_to_install_it(nothing):
 
 
 def test_a_setting_that_names_no_program_is_told(nothing):
-    with pytest.raises(CommandError, match=r"^/no/roadseg is no program"):
+    with pytest.raises(CommandError, match=r"^/no/roadseg is not a program"):
         find_command("/no/roadseg", nothing)
 
 

@@ -33,7 +33,7 @@ def training_rate(
 
     Args:
         bands: of the windows, which are noise in memory.
-        rounds: of so many steps, after one that is not counted.
+        rounds: number of steps, after one that is not counted.
     """
     batch = _noise(options.batch_size, bands, bins, options.window_px)
     trainer = noise_trainer(options, bands=bands, bins=bins, device=device)
@@ -61,7 +61,7 @@ def inference_rate(
 
     Args:
         bands: of the scene, which is noise in memory.
-        rounds: of so many batches, after one that is not counted.
+        rounds: number of batches, after one that is not counted.
     """
     model = build_model(NetworkSpec.for_training(options, bands=bands, bins=bins)).eval()
     windows, stride = batches * batch_size, window_px - overlap_px

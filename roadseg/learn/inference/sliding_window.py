@@ -80,7 +80,7 @@ def predict_parts(
         where there is no data.
 
     Raises:
-        RoadsegError: if the network returns values that are no probabilities.
+        RoadsegError: if the network returns values that are not probabilities.
     """
     wanted = ((height, rows), (width, cols))
     blend = _Blend(engine.window_px, overlap_px, classes=classes, wanted=wanted)

@@ -31,9 +31,9 @@ _STATIONS_AT_ONCE = 50_000
 _CELL_M = 2000.0  # Side of the squares in which ways are looked at one after the other.
 _COMMON_M = 1.0  # Metres; from this shift of the whole map on, ways are looked for where it leads.
 _AGREE_M = 2.0  # Metres; a stretch whose offset differs less from the common shift follows it.
-_BELONGS = 0.5  # Of an offset: a road so near another way belongs to that one.
+_BELONGS = 0.5  # Of an offset: a road this near to another way belongs to that one.
 _ONE_WAY = 0.05  # Ways run in one direction if so small a share of them lies across it.
-_CLOSE_M = 0.1  # Metres; offsets so close to the common shift count alike.
+_CLOSE_M = 0.1  # Metres; offsets this close to the common shift count alike.
 _STEPS = 50  # Of the iteration by which the common shift is found.
 _MANY = 200_000  # Stations from which the common shift is found, at most.
 
@@ -222,7 +222,7 @@ def _look(
 
 
 def _groups(stations: Stations) -> list[Ints]:
-    """Return the ways in groups of so many stations, near each other where possible."""
+    """Return the ways in groups of this many stations, near each other where possible."""
     col, row = np.floor(stations.xy[stations.first] / _CELL_M).astype(np.int64).T
     order = np.lexsort((np.where(row % 2, -col, col), row))
     group = (np.cumsum(stations.count[order]) - 1) // _STATIONS_AT_ONCE

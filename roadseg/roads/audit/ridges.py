@@ -9,7 +9,7 @@ from roadseg.roads.audit.profiles import NO_DATA, REACH_M
 from roadseg.roads.audit.stations import Stations
 
 _MEAN_M = 30.0  # Metres of a way over which its profiles are averaged.
-_PART = 0.8  # Of the threshold: so probable is a road that can be followed, on average.
+_PART = 0.8  # Of the threshold: mean probability of a road that can be followed.
 _WIDEST_M = 60.0  # Metres; what is wider is an open space, which has no ridge.
 # Costs of a station: a road that is not followed, a metre beside its middle, a metre from
 # where it is expected.
@@ -42,7 +42,7 @@ class Ridges:
 
     @classmethod
     def empty(cls, count: int) -> "Ridges":
-        """Return room for what is seen at so many stations."""
+        """Return room for what is seen at this many stations."""
         flags, numbers = np.zeros((2, count), dtype=bool), np.full((4, count), np.nan, np.float32)
         return cls(*flags, *numbers)
 

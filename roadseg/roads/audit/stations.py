@@ -11,8 +11,8 @@ from roadseg.roads.graph.road_graph import end_points, ranges, sample_points, un
 
 SPACING_M = 3.0  # Metres between stations of a way, at most.
 _JUNCTION_M = 10.0  # Metres along a way on both sides of a junction that show the other road.
-_NEAR_M = 8.0  # Metres; the end of a way so close to another one is a junction with it.
-_DECIMALS = 1  # Of a metre: places that agree so far are one.
+_NEAR_M = 8.0  # Metres; the end of a way this close to another one is a junction with it.
+_DECIMALS = 1  # Of metres: places that agree in these are one.
 _GOES_ON = 2  # Ends of ways at a place where one way only goes on as the next.
 
 

@@ -10,7 +10,7 @@ from roadseg.roads.audit.ridges import Ridges
 from roadseg.roads.audit.stations import Stations
 
 _SHORTEST_M = 30.0  # Metres of the shortest part of a longer way with a status of its own.
-_WIDE = 0.25  # Of the width of a road: a way so far beside its middle is half way to its edge.
+_WIDE = 0.25  # Of the width of a road: a way this far beside its middle is half way to its edge.
 STATUSES = ("confirmed", "shifted", "not seen", "no data")
 CONFIRMED, SHIFTED, NOT_SEEN, NO_DATA = range(len(STATUSES))
 

@@ -29,7 +29,7 @@ class AuditedWays(Columns):
         source: where they were read, for messages.
         lines: shape (m,), LineStrings.
         columns: all attributes of the map by key, each of shape (m,).
-        left_out: how many features are no roads for cars, or hidden in tunnels, by reason.
+        left_out: how many features are not roads for cars, or hidden in tunnels, by reason.
     """
 
     source: str

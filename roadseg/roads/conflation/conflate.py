@@ -31,7 +31,7 @@ from roadseg.roads.graph.road_graph import (
 )
 from roadseg.roads.options import ConflateOptions
 
-# A short road is worth adding if the map has no way up to so many times its length.
+# A short road is worth adding if the map has no way of up to this many times its length.
 _DETOUR = 3.0
 _SHORTEST_M = 10.0  # Metres; shorter roads count as long as this.
 _INFERRED = "inferred"  # Attribute of predicted edges: 1 for links across gaps.

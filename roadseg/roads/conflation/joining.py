@@ -13,11 +13,11 @@ from roadseg.roads.graph.road_graph import RoadGraph, end_points, vertices_along
 from roadseg.roads.tracing.dead_ends import are_clear, headings, link_costs, longest_links_m
 
 _LEAST_COS = np.cos(np.radians(60))  # A link turns off the heading of a dead end by this at most.
-_PASS_M = 2.0  # Metres; a road that passes a dead end for cars so near to it meets it.
+_PASS_M = 2.0  # Metres; a road that passes a dead end for cars this near to it meets it.
 _TOUCH_M = 0.05  # Metres; the same for a dead end of another way, in spite of rounding.
 _CLEAR_M = 0.05  # Metres from its ends from which on a link meets no other way.
-VERTEX_M = 1.0  # Metres; vertices of a new road so near to a node on the map are left out.
-_KINK_M = 1.0  # Metres; vertices so near to a new end of a road are left out.
+VERTEX_M = 1.0  # Metres; vertices of a new road this near to a node on the map are left out.
+_KINK_M = 1.0  # Metres; vertices this near to a new end of a road are left out.
 
 
 @dataclass(frozen=True)

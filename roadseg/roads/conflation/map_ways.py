@@ -13,7 +13,7 @@ from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.road_graph import cut_lines, ranges, vertices_along
 from roadseg.roads.graph.shortest_paths import adjacency
 
-_SNAP_M = 2.0  # Metres; a node of a way so near is taken instead of a new one.
+_SNAP_M = 2.0  # Metres; a node of a way this near is taken instead of a new one.
 _MOST_CUT = 0.49  # Part of a way that is cut at an end.
 _LEAST_M = 1e-6  # Metres between vertices; 0 would be no step at all.
 _SNAP_JUNCTION_M = 5.0  # Metres; the same for a node where ways meet or end.

@@ -12,7 +12,7 @@ from roadseg.roads.graph.road_graph import RoadGraph, end_points, take_edges
 from roadseg.roads.metrics.differences import missing_roads
 
 EDGE = "edge of the prediction"  # Column with the row of the edge that a part is of.
-_ROUNDING_M = 0.002  # Metres; a part that begins so near to an end of its edge begins there.
+_ROUNDING_M = 0.002  # Metres; a part that begins this near to an end of its edge begins there.
 _STEPS = 24  # Places, a metre apart, along a road that is led back to the map.
 _MARGIN_M = 0.5  # Metres by which a road may end further on than the way of the map.
 _CLOSEST_M = 0.5  # Metres; places whose distances from a way differ by less are as close.

@@ -10,7 +10,7 @@ from roadseg.roads.conflation.map_ways import MapWays
 from roadseg.roads.graph.directions import cosine, places_inside, unit
 
 _ABUTMENT_M = 5.0  # Metres; a road may meet a bridge or tunnel this close to where it ends.
-_TOUCH_M = 0.05  # Metres; lines so near meet.
+_TOUCH_M = 0.05  # Metres; lines this near to each other meet.
 _RAMP_COS = np.cos(np.radians(45))  # A ramp leaves a motorway at this angle at most.
 _LOOK_M = 15.0  # Metres of a road that show at which angle it meets another.
 

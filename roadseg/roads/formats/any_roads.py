@@ -79,7 +79,7 @@ class DrawnRoads:
         is_assumed: shape (m,), edges whose speed the file does not tell.
         raster: the pixels that were traced; None for a file of lines.
         valid: which of these pixels hold data, shape (row, col); None for a file of lines.
-        left_out: shape (m,), why an edge is no road for cars that images show, "" for one; None if
+        left_out: shape (m,), why an edge is not a road for cars that images show, or ""; None if
             the file does not tell.
     """
 
@@ -249,7 +249,7 @@ def drivable(roads: DrawnRoads) -> DrawnRoads:
 
 
 def place_sides(name: str, reference: DrawnRoads, predicted: DrawnRoads) -> tuple[Side, Side]:
-    """Bring both sides of a comparison to one metric CRS, without what is no road to be seen.
+    """Bring both sides of a comparison to one metric CRS, without what is not a visible road.
 
     Labels leave out the same: what is not for cars, and tunnels. How long that is, is said in a
     line. Other than that as `place_roads`.

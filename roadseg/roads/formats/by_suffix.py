@@ -77,7 +77,7 @@ def write_graphs(
 
     Raises:
         ConfigError: if a format cannot be written here, see `check_formats`, or is "csv" and there
-            is no grid.
+            is not a grid.
         DataError: if a format needs degrees and the graph has no place on earth.
         OutputError: if a file cannot be written.
     """

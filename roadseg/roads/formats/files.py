@@ -103,7 +103,7 @@ def is_traced(path: Path) -> bool:
 
 
 def _numbers(ids: Array) -> Floats:
-    """Return the numbers of nodes, NaN for what is no number."""
+    """Return the numbers of nodes, NaN for what is not a number."""
     return np.asarray(pd.to_numeric(ids, errors="coerce"), dtype=np.float64)
 
 

@@ -115,12 +115,12 @@ def write_osm(path: Path, graph: RoadGraph) -> None:
     node stay unconnected. A way has at most 2000 nodes; a longer edge is several ways. It is tagged
 
     - `highway`: the attribute `highway`, or the class by speed (`highways.highway_of`); "road",
-      which is OpenStreetMap's word for a class not known, where there was no evidence of a speed
+      which is OpenStreetMap's word for an unknown class, where there was no evidence of a speed
       (`speed_known` 0) or there is none;
     - `source`: "roadseg", and the scene after a semicolon;
     - `fixme`: for a link across a gap that nobody saw; JOSM's validator lists these.
 
-    Nothing else: a predicted speed is no legal limit, and neither name nor surface was seen. JOSM
+    Nothing else: a predicted speed is not a legal limit, and name and surface were not seen. JOSM
     uploads no such file (`upload="never"`), because predicted roads have to be looked at first.
 
     Source: https://wiki.openstreetmap.org/wiki/OSM_XML and JOSM_file_format.

@@ -56,7 +56,7 @@ def write_pbf(path: Path, graph: RoadGraph) -> None:
     - `highway`: the attribute, or the class by speed (`highways.highway_of`) where that is missing
       or "road", which some routers leave out; "unclassified" without a speed;
     - `maxspeed`: its speed, in mph if that is the whole number. Routers drive at it, though
-      it is no legal limit, and `source:maxspeed` says so: "predicted" or "assumed" in a graph of
+      it is not a legal limit, and `source:maxspeed` says so: "predicted" or "assumed" in a graph of
       ours; "assumed" in another where its file states none;
     - `oneway`: where it is one-way, and "no" where the class (motorway) would say otherwise;
     - `source` and `fixme` as in OSM XML, and all further attributes that have a value.

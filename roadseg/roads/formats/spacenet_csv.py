@@ -18,7 +18,7 @@ from roadseg.system.text import first, one_line
 
 _ID, _WKT = "ImageId", "WKT_Pix"
 _LINES = ("LineString", "MultiLineString")
-_FARTHEST_PX = 1e9  # Pixels; coordinates beyond are no places in an image.
+_FARTHEST_PX = 1e9  # Pixels; coordinates beyond are not places in an image.
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import shapely
 from roadseg.arrays import Array, Ints
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 
-EDGE_COLUMNS = ("u", "v", "key", "length", "geometry")  # Columns that are no attributes.
+EDGE_COLUMNS = ("u", "v", "key", "length", "geometry")  # Columns that are not attributes.
 
 _FILE_NAMES = {TRAVEL_TIME: "travel_time", "width_m": "width"}  # Attributes that OSMnx names so.
 _OUR_NAMES = {theirs: ours for ours, theirs in _FILE_NAMES.items()}

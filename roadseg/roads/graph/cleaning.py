@@ -21,7 +21,7 @@ BRANCH_M = 50.0  # Metres; longer dead ends are roads.
 BRANCH_RADII = 1.6  # Longest branch of a skeleton in half widths of its road; to a corner: 1.41.
 _THROUGH = 2  # Edge ends at a node in the middle of a road.
 _JUNCTION = 3  # Edge ends at a node where roads meet.
-_CHAINS_AT_ONCE = 2_000  # The coordinates of so many chains are in memory together.
+_CHAINS_AT_ONCE = 2_000  # The coordinates of this many chains are in memory together.
 _RING = 4  # Coordinates of the smallest closed line that encloses an area.
 
 ContainsDiscs = Callable[[Floats, Floats], Bools]
@@ -67,7 +67,7 @@ def prune_spurs(
 
     In each round the shortest spur of every junction goes and chains merge, until none is left:
     so the longest of several short ends that meet survives as the end of the road. An edge whose
-    both ends are free is no spur.
+    both ends are free is not a spur.
 
     Args:
         min_spur_m: dead ends shorter than this go, one of just this length stays.
@@ -115,7 +115,7 @@ def merge_near_junctions(graph: RoadGraph, *, within_m: float) -> RoadGraph:
     """Make one junction of those that an edge shorter than `within_m` joins.
 
     Thinning draws the crossing of two wide roads as two junctions with a short edge in between.
-    Dead ends are no junctions, and loops are not contracted.
+    Dead ends are not junctions, and loops are not contracted.
 
     Args:
         within_m: edges of just this length stay; 0 merges nothing.
@@ -227,7 +227,7 @@ def _chains(mate: Ints) -> tuple[Ints, Ints]:
 
 
 def _concatenated(lines: Lines, halves: Ints, members: Ints) -> Lines:
-    """Join lines, entered at the given ends, to one line for so many of them, chain by chain."""
+    """Join lines, entered at the given ends, to one line per chain of this many `members`."""
     chain = np.repeat(np.arange(len(members)), members)
     rows, edge = np.unique(halves // 2, return_inverse=True)
     backwards = halves % 2

@@ -59,7 +59,7 @@ def find_unjoined(graph: RoadGraph) -> Unjoined:
     touches = shapely.distance(shapely.points(graph.nodes[ends]), others) <= _TOUCH_M
     pair = np.concatenate([pair, np.nonzero(touches)[0]])
     xy = np.concatenate([crossing, graph.nodes[ends[touches]]])
-    # A place so near to an end is that end, the first of several; a common end joins both.
+    # A place this near to an end is that end, the first of several; a common end joins both.
     apart = np.hypot(*np.moveaxis(graph.nodes[ends[pair]] - xy[:, None], -1, 0))
     node = np.where(apart <= _TOUCH_M, ends[pair], len(graph.nodes))
     is_joined = (node[:, :2, None] == node[:, None, 2:]) & (node[:, :2, None] < len(graph.nodes))

@@ -28,13 +28,13 @@ def cosine(steps: Floats, headings: Floats) -> Floats:
 
 
 def places_inside(lines: Lines, metres: Floats | float, at_start: Bools) -> Floats:
-    """Return the places so far along lines from their start, or else from their end, (n, 2)."""
+    """Return the places `metres` from the start of lines, or else from their end, (n, 2)."""
     from_start = np.where(at_start, metres, np.maximum(shapely.length(lines) - metres, 0))
     return np.asarray(shapely.get_coordinates(shapely.line_interpolate_point(lines, from_start)))
 
 
 def end_steps(lines: Lines, at_start: Bools, *, over_m: Floats | float) -> Floats:
-    """Return the steps from places so far inside lines, or their other end, to one end, (n, 2)."""
+    """Return the steps to an end of lines from `over_m` before it or from the other end, (n, 2)."""
     inside = places_inside(lines, np.minimum(over_m, shapely.length(lines)), at_start)
     ends = shapely.get_point(lines, np.where(at_start, 0, -1))
     return np.asarray(shapely.get_coordinates(ends) - inside)

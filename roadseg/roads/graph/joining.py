@@ -20,7 +20,7 @@ _OVERLAP_M2 = 1.0  # Square metres; scenes that share less ground only touch.
 
 
 def touching(areas: Shapes, *, within_m: float) -> Ints:
-    """Return the pairs of areas that overlap or are at most so far apart, shape (k, 2).
+    """Return the pairs of areas that overlap or are at most `within_m` apart, shape (k, 2).
 
     Args:
         areas: shape (n,), polygons in one metric CRS.

@@ -15,9 +15,9 @@ from roadseg.roads.graph.groups import begin_runs, first_of_equal
 TRAVEL_TIME = "travel_time_s"  # A part of an edge has a part of this attribute.
 ONE_WAY = "oneway"  # 1 where cars drive an edge along its line only, -1 against it, 0 both ways.
 DECIMALS = 3  # Decimals of metres: coordinates that agree to 1 mm are one vertex.
-_WHOLE_M = 0.001  # Metres; a line of which only less would be left out stays whole.
-_LINES_AT_ONCE = 20_000  # The coordinates of so many lines are in memory together.
-_POINTS_AT_ONCE = 100_000  # So many points are made geometries together; these are large.
+_WHOLE_M = 0.001  # Metres; a line stays whole if less than this would be cut off.
+_LINES_AT_ONCE = 20_000  # The coordinates of this many lines are in memory together.
+_POINTS_AT_ONCE = 100_000  # This many points become geometries together, because these are large.
 _ROW = "row"  # Column with the row of an edge in the graph before.
 
 EdgeKey = tuple[int, int, bytes]  # both nodes of an edge, and its line in one of its directions
@@ -153,7 +153,7 @@ def cut_lines(lines: Lines, begin: Floats, end: Floats) -> Lines:
 
 
 def is_off_grid(lines: Lines) -> Bools:
-    """Return which lines, in metres, have coordinates that are no whole millimetres."""
+    """Return which lines, in metres, have coordinates that are not whole millimetres."""
     is_off = np.zeros(len(lines), dtype=bool)
     for first in range(0, len(lines), _LINES_AT_ONCE):
         xy, line = shapely.get_coordinates(lines[first : first + _LINES_AT_ONCE], return_index=True)
@@ -306,7 +306,7 @@ def ranges(starts: Ints, sizes: Ints) -> Ints:
 
 
 def in_parts(rows: Ints, at_once: int) -> list[Ints]:
-    """Return rows in parts of so many; one empty part if there are none."""
+    """Return rows in parts of this many; one empty part if there are none."""
     return np.split(rows, range(at_once, len(rows), at_once))
 
 

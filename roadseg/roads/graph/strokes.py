@@ -13,7 +13,7 @@ from roadseg.roads.graph.road_graph import RoadGraph, in_parts, ranges
 
 _LOOK_M = 10.0  # Metres along an edge that show in which direction it leaves its node.
 _MOST_TURN_DEG = 70.0  # Degrees; a road that turns more ends. At a symmetrical fork it is 60.
-_NODES_AT_ONCE = 20_000  # The pairs of edge ends at so many nodes are in memory together.
+_NODES_AT_ONCE = 20_000  # The pairs of edge ends at this many nodes are in memory together.
 _THROUGH = 2  # Edge ends at a node in the middle of a road.
 
 

@@ -89,7 +89,7 @@ def read_area(text: str) -> Area:
             longitude and latitude (EPSG:4326).
 
     Raises:
-        ConfigError: if the numbers are no box on earth.
+        ConfigError: if the numbers are not a box on earth.
         DataError: if the file cannot be read whole, or holds no polygon.
     """
     if (boxes := _boxes(text)) is not None:
@@ -117,7 +117,7 @@ def work_area(text: str | None) -> Area | None:
         text: as `read_area` takes it; None is everywhere.
 
     Raises:
-        ConfigError: if the numbers are no box on earth.
+        ConfigError: if the numbers are not a box on earth.
         DataError: if the file cannot be read whole, or holds no polygon.
     """
     if text is None:
@@ -149,7 +149,7 @@ def area_content(text: str) -> str:
 
 
 def _boxes(text: str) -> Shapes | None:
-    """Return the box that a text names by numbers; None if it is no list of numbers.
+    """Return the box that a text names by numbers; None if it is not a list of numbers.
 
     A box whose west lies east of its east crosses the antimeridian, and becomes two.
     """

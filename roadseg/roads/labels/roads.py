@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Indices = NDArray[np.intp]
 
-_STEP_M = 1000.0  # Metres; a straight outline bends by less than one over so far.
+_STEP_M = 1000.0  # Metres; over this length a straight outline bends by less than one metre.
 _MOST_STEPS = 4000  # Of one outline.
 _Z_ORDER = "z_order"
 _ANY_LABELS = LabelOptions()
@@ -79,7 +79,7 @@ class Roads(Columns):
         return replace(self, crs=crs, shapes=reproject(self.shapes, self.crs, crs))
 
     def moved(self, shift_m: XY) -> "Roads":
-        """Return the roads moved by so much in x and y of their CRS."""
+        """Return the roads moved in x and y of their CRS."""
         if not any(shift_m):
             return self
         return replace(self, shapes=shapely.transform(self.shapes, lambda xy: xy + shift_m))
@@ -411,7 +411,7 @@ def swap_hint(here: Iterable[float], there: Iterable[float]) -> str:
 def extent_degrees(geometries: Shapes, crs: CRS) -> str:
     """Return where geometries lie: `lon 2.2815 to 2.2902, lat 48.9801 to 48.9862`.
 
-    Coordinates that are no place on earth are given as they are, as x and y.
+    Coordinates that are not a place on earth are given as they are, as x and y.
     """
     if len(geometries) == 0:
         return "no place"

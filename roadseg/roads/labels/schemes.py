@@ -99,7 +99,7 @@ def wanted_keys(keys: Iterable[str], options: LabelOptions) -> list[str]:
 def read_attributes(
     columns: Mapping[str, Array], features: int, options: LabelOptions
 ) -> Attributes:
-    """Read speed, travel time and width of features, and which of them are no roads.
+    """Read speed, travel time and width of features, and which of them are not roads.
 
     The first of these that a feature has gives its speed, else it is `default_speed_mph`:
 

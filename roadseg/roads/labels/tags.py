@@ -12,7 +12,7 @@ import numpy as np
 
 from roadseg.arrays import Array, Floats, Objects, Texts
 
-PACKED = "other_tags"  # Where OGR keeps the tags of an OpenStreetMap file that are no columns.
+PACKED = "other_tags"  # Where OGR keeps the tags of an OpenStreetMap file that are not columns.
 
 # Columns of roadseg that a Shapefile, whose names have at most ten letters, calls otherwise.
 SHAPEFILE_NAMES = {
@@ -29,7 +29,7 @@ _Value = TypeVar("_Value")
 _NULLS = {"", "None", "nan", "NaN", "NaT", "<NA>", "null", "NULL", "<Null>"}
 _ESCAPED = re.compile(r"\\(.)")
 _KEY = re.compile(r'"((?:[^"\\]|\\.)*)"(?:=>|: ?)"(?:[^"\\]|\\.)*"')
-_RARE = 100  # A key that fewer than one in so many features has is rare.
+_RARE = 100  # A key that fewer than one in this many features has is rare.
 _ITEM = re.compile(r"""[^\[\],'"]+""")
 
 

@@ -113,7 +113,7 @@ def read_traffic(tags: Tags, speed_source: Texts, left_out: Texts) -> Traffic:
     Args:
         tags: of the features, with `KEYS` and their `highway`.
         speed_source: key that the speed of each came from, shape (features,).
-        left_out: why each is no road for cars that images show, shape (features,).
+        left_out: why each is not a road for cars that images show, shape (features,).
 
     Source: OpenStreetMap wiki, Key:access and Key:oneway.
     """

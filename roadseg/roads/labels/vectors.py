@@ -415,7 +415,7 @@ def _read_geoparquet(path: Path, choose: Choose) -> VectorFile:
 
 
 def _geometry_columns(path: Path, metadata: dict[bytes, bytes]) -> tuple[str, set[str]]:
-    """Return the column of geometries that counts, and all that are no attributes."""
+    """Return the column of geometries that counts, and all columns that are not attributes."""
     if b"geo" not in metadata:
         raise DataError(f"{path}: has no geometry, expected GeoParquet with road lines")
     geo: dict[str, Any] = parse_json(metadata[b"geo"].decode())

@@ -87,7 +87,7 @@ def read_mask(path: Path, window: Window | None = None) -> Bytes:
 
 
 def read_raster_key(path: Path) -> str | None:
-    """Return the key that a raster was written with; None if there is no whole one with a key."""
+    """Return the key that a raster was written with; None if it has none or is not complete."""
     try:
         with open_complete(path) as source:
             key: str | None = source.tags().get(KEY_TAG)

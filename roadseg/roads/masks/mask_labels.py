@@ -85,7 +85,7 @@ def open_mask_labels(
     at its centre. One without, or that of an image without, must have the size of the image.
 
     The value of a pixel is that of its band, or the largest of several bands (a drawing in
-    colours); alpha is no band. Where `options.mask_speeds_mph` is None, road is: in integers all
+    colours); alpha is not a band. Where `options.mask_speeds_mph` is None, road is: in integers all
     but 0; in floats 0.5 and more; under JPEG, which blurs, 128 and more. A mask of `write_mask`
     keeps its speeds. Nodata, transparent and masked pixels are ignored; but a nodata value of 0 is
     background, as nothing else can be in such a file.

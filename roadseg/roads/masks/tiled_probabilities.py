@@ -22,7 +22,7 @@ from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.speeds import SpeedBins
 
 _MOST_OPEN = 64  # Tiles that are open at once, at most.
-_OFF_PX = 0.1  # Pixels; corners of a tile may lie so far off those of the first.
+_OFF_PX = 0.1  # Pixels; corners of a tile may lie this far off those of the first.
 
 _Read = Callable[[ProbabilityFile, Window], Bytes]
 

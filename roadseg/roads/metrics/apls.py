@@ -19,7 +19,7 @@ from roadseg.roads.graph.shortest_paths import (
 )
 from roadseg.roads.metrics.canonical import canonical_graph
 
-EXACT_POINTS = 10_000  # Up to so many control points, routes start from every one.
+EXACT_POINTS = 10_000  # Up to this many control points, routes start from every one.
 SAMPLED_POINTS = 1_000  # Control points from which routes start in a larger graph.
 _SEED = 0  # Of the draw.
 CELLS_AT_ONCE = 1_000_000  # Cells of a table of routes: 8 MB. Some four tables are held at once.
@@ -274,7 +274,7 @@ def _similar_routes(
     for block in _blocks(len(starts), width):
         rows = starts[block]
         costs = costs_here(native.take(rows))
-        costs[np.arange(len(rows)), rows] = np.inf  # A point and itself are no pair.
+        costs[np.arange(len(rows)), rows] = np.inf  # A point and itself are not a pair.
         similar[block] = _similarity(costs, costs_there(other.take(rows))).sum(axis=1)
     return similar
 
@@ -293,7 +293,7 @@ def _similarity(native: Floats, other: Floats) -> Floats:
     are written over `other`, as new tables of this size cost more time than the sums.
     """
     least = np.finfo(np.float64).tiny
-    with np.errstate(invalid="ignore", over="ignore"):  # infinite by infinite is no number
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite by infinite is not a number
         np.abs(np.subtract(native, other, out=other), out=other)
         other /= np.maximum(native, least)
         np.subtract(1, other, out=other)

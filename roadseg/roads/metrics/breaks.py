@@ -25,7 +25,7 @@ _LEAST = 5.0  # Tolerances; shorter found stretches may be another road that lea
 _DETOUR = 2.0  # A route that is longer than this times the reference's is a detour.
 _SLACK = 4.0  # Tolerances; what a route may be longer besides, as both its ends may lie aside.
 _TOUCHING = 4  # Samples; runs no further apart are compared even if others lie between them.
-_SHIFTS = 32  # A run is compared with so many of those that begin after it.
+_SHIFTS = 32  # A run is compared with this many of those that begin after it.
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ def _neighbours(runs: _Runs) -> tuple[Ints, Ints]:
 
 
 def _are_joined(graph: RoadGraph, starts: _OnEdges, goals: _OnEdges, most_m: Floats) -> Bools:
-    """Return which places are joined by a route so short, shape (k,); others are not searched."""
+    """Return which places a route of at most `most_m` joins, shape (k,)."""
     (edge, along), (other, away) = starts, goals
     ends, length_m, part = graph.ends, graph.length_m, components(graph)
     is_joined = np.asarray((edge == other) & (np.abs(along - away) <= most_m))
@@ -323,7 +323,7 @@ class _Spans(Columns):
 def _fewest(spans: Sequence[tuple[int, int, bool]], least: int) -> int:
     """Return how many stretches, sorted by their start, hold all that any of them holds.
 
-    A stretch is needed for so many numbers at least, or for an end that leads on.
+    A stretch is needed if it adds more than `least` numbers, or an end that leads on.
     """
     needed, reach, row = 0, -1, 0
     while row < len(spans):

@@ -17,7 +17,7 @@ from roadseg.roads.graph.road_graph import (
 )
 from roadseg.roads.metrics.buffer import check_sides, near_parts, segments_by_line
 
-_CROSSING = 3.0  # Tolerances; so much of a road is near another that it crosses at 42 degrees.
+_CROSSING = 3.0  # Tolerances; this much of a road is near another that it crosses at 42 degrees.
 _ROUNDING_M = 0.001  # Metres; shorter spans are nothing, and distances so alike are equal.
 
 Spans = tuple[Floats, Floats]  # where each begins and ends, rising, on the axis of `_Axis`

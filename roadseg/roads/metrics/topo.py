@@ -35,11 +35,11 @@ _APART = 20 * METRE  # Degrees between starts that both count, along the roads o
 _REACH = 30 * METRE  # Degrees within which such other starts are looked for.
 _GOOD = 0.9  # A start with this precision counts however near others are.
 _SECOND = 1 * METRE  # Degrees by which the hole for the other direction of a road is displaced.
-_ON = 1e-9  # Degrees, which are 0.1 mm; a start so near a road lies on it.
+_ON = 1e-9  # Degrees, which are 0.1 mm; a start this near to a road lies on it.
 _BORDER = 0.07  # Share of the region on each side that has no starts.
 _REGION_M = (300.0, 500.0)  # Metres around all vertices: north and south, east and west.
 _THROUGH = 2  # Neighbours of a vertex inside a chain.
-_STARTS_AT_ONCE = 256  # Marbles and holes of so many starts are matched together.
+_STARTS_AT_ONCE = 256  # Marbles and holes of this many starts are matched together.
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def topo(reference: RoadGraph, predicted: RoadGraph, *, radius_m: float = 150.0)
     lines, their direction, a shift by millimetres or a vertex more may change recall by up to
     0.002. The table of nodes does not matter, and neither does splitting an edge at a vertex.
     Unlike the source, a start on a road of the prediction takes the segment most like its own, so
-    that equal graphs score 1, and a start without match counts 0 and is no error.
+    that equal graphs score 1, and a start without a match counts 0 and is not an error.
 
     Args:
         reference: graph of the labels; chains need not be merged.

@@ -19,7 +19,7 @@ from roadseg.roads.osm.osm_objects import (
 )
 from roadseg.system.text import count, first
 
-# Classes that are no ways to drive or walk on, or not yet.
+# Classes that are not ways to drive or walk on, or not yet.
 _NOT_THERE = {"proposed", "construction", "razed", "abandoned", "platform", "no", "elevator"}
 # Of these the values that are in the way; of buildings all are. Trams run in streets.
 _IN_THE_WAY = {

@@ -145,7 +145,7 @@ class CollectedObjects:
     _node_tags: dict[int, Tags] = field(default_factory=dict)
 
     def add_way(self, number: int, version: int, refs: Sequence[int], tags: Tags) -> None:
-        """Add a way; one of fewer than two nodes is no line, and left out."""
+        """Add a way; one of fewer than two nodes is not a line, and left out."""
         if len(refs) < _LEAST_NODES:
             return
         self._ways.extend((number, version, len(refs)))

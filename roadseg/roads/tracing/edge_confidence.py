@@ -48,7 +48,7 @@ def edge_terms(graph: RoadGraph, border: shapely.Geometry) -> Terms:
 
     Args:
         graph: roads as `trace.measure_edges` returns them.
-        border: of the scene; roads that end here go on outside and are no dead ends.
+        border: of the scene; roads that end here go on outside and are not dead ends.
     """
     attributes = graph.attributes
     ends = find_dead_ends(graph, border)
@@ -107,7 +107,7 @@ def keep_likely(graph: RoadGraph, border: shapely.Geometry, *, min_confidence: f
     end is one, so that a doubtful road of several edges goes as a whole.
 
     Args:
-        border: of the scene; roads that end here go on outside and are no dead ends.
+        border: of the scene; roads that end here go on outside and are not dead ends.
         min_confidence: 0 to 1; an edge that just reaches it stays.
     """
     is_link = graph.attributes[INFERRED] == 1

@@ -31,7 +31,7 @@ def clean_mask(
         min_blob_px: blobs of fewer pixels, their holes included, go with all that is in these;
             blobs of just as many stay (8 neighbours).
         min_hole_px: holes of fewer pixels, blobs in them included, are filled; holes of just as
-            many stay (4 neighbours). Background that touches the border of the mask is no hole.
+            many stay (4 neighbours). Background that touches the border of the mask is not a hole.
         goes_on: sides at which the scene goes on; blobs that touch them stay.
 
     Source: pixels are counted from outlines by Pick's theorem (G. Pick, 1899), which is four times

@@ -174,7 +174,7 @@ def neighbours(place: Ints, down: int, is_on: Callable[[int], Bools]) -> Ints:
     Args:
         place: shape (n,), rising, numbers of pixels row by row, with a gap between rows.
         down: from the number of a pixel to that of the one below.
-        is_on: returns for a step whether there is a pixel so many numbers further on, shape (n,).
+        is_on: returns for a step whether there is a pixel that many numbers further on, shape (n,).
     """
     right, below = is_on(1), is_on(down)
     links = {
