@@ -142,7 +142,7 @@ def _without_doubles(
 
 
 def _untaken(refs: list[int], taken: set[frozenset[int]]) -> list[list[int]]:
-    """Part a road where pieces are taken, and take its own."""
+    """Return the parts of a road without the pieces that are taken; take the others."""
     parts = [refs[:1]]
     for before, after in pairwise(refs):
         piece = frozenset((before, after))

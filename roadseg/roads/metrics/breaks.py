@@ -23,7 +23,7 @@ _OnEdges = tuple[Ints, Floats]  # Rows of edges, and metres along each from its 
 
 _LEAST = 5.0  # Tolerances; shorter found stretches may be another road that leaves or crosses.
 _DETOUR = 2.0  # A route that is longer than this times the reference's is a detour.
-_SLACK = 4.0  # Tolerances; what a route may be longer besides, as both its ends may lie aside.
+_SLACK = 4.0  # Tolerances; a route may also be longer by this, as its ends may lie aside.
 _TOUCHING = 4  # Samples; runs no further apart are compared even if others lie between them.
 _SHIFTS = 32  # A run is compared with this many of those that begin after it.
 
@@ -100,7 +100,7 @@ def count_breaks(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: flo
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the reference is looked at.
+    """Places along the roads of the reference at which the prediction is looked up.
 
     Attributes:
         samples: places along roads, then ends of roads at others, in the direction of these.
@@ -161,7 +161,7 @@ def _directions(graph: RoadGraph, roads: RoadGraph, node: Ints) -> tuple[Ints, F
     own, at = _leaving(roads), node.ravel()
     end = np.repeat(np.arange(len(at)), degree[at])
     half = order[ranges(first[at], degree[at])]
-    # What leaves as the road itself does is the road.
+    # The edge that leaves in the direction of the road is the road itself.
     is_other = np.hypot(*(away[half] - own[end]).T) > 1e-9  # noqa: PLR2004 - rounding
     end, half = end[is_other], half[is_other]
     return end, graph.nodes[at[end]], away[half]
@@ -219,7 +219,7 @@ class _Runs:
         return cls(edge[row], number[row], number[last], row, road[row], along, places.at_m)
 
     def place(self, run: Ints, number: Ints) -> _OnEdges:
-        """Return where on the edges of runs places are that these hold."""
+        """Return the edges of runs, and how far along them places of these runs lie."""
         return self.edge[run], self.along_m[self.row[run] + number - self.first[run]]
 
 
@@ -289,7 +289,7 @@ def _are_joined(graph: RoadGraph, starts: _OnEdges, goals: _OnEdges, most_m: Flo
 
 @dataclass(frozen=True)
 class _Spans(Columns):
-    """From which number to which each stretch reaches, sorted by the first; shape (s,) each.
+    """The first and last place of each stretch, by number and sorted by the first; shape (s,) each.
 
     Attributes:
         leads: whether one of these is an end of the road, where it meets others.
@@ -321,7 +321,7 @@ class _Spans(Columns):
 
 
 def _fewest(spans: Sequence[tuple[int, int, bool]], least: int) -> int:
-    """Return how many stretches, sorted by their start, hold all that any of them holds.
+    """Return the least number of stretches, sorted by their start, that hold the places of all.
 
     A stretch is needed if it adds more than `least` numbers, or an end that leads on.
     """

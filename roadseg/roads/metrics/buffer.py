@@ -13,7 +13,7 @@ from roadseg.roads.metrics.pooling import Pooled, share
 
 ROUNDING_M = 1e-6  # Metres by which a place may be further than the tolerance by rounding.
 _LEVEL = 1e-12  # Directions of less slope are as good as parallel.
-_SEGMENTS_AT_ONCE = 65536  # So many segments are compared together.
+_SEGMENTS_AT_ONCE = 65536  # This many segments are compared together.
 
 
 @dataclass(frozen=True)

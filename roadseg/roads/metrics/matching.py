@@ -12,7 +12,7 @@ from roadseg.roads.metrics.buffer import ROUNDING_M, segments_by_line
 
 SPACING_M = 5.0  # Metres between the places at which lines are compared, at most; as in TOPO.
 MOST_TURN_DEG = 45.0  # Degrees; lines that differ by as much are not the same road, as in TOPO.
-_SAMPLES_AT_ONCE = 50_000  # So many are compared together.
+_SAMPLES_AT_ONCE = 50_000  # This many are compared together.
 
 
 @dataclass(frozen=True)
