@@ -72,7 +72,7 @@ class Grid:
 
     def to_pixel(self, xy: Points) -> Points:
         """Convert x, y in the raster's CRS, shape (n, 2), to positions as row, col."""
-        x, y = np.asarray(xy, dtype=np.float64).reshape(-1, 2).T
+        x, y = self._counted_on(np.asarray(xy, dtype=np.float64).reshape(-1, 2)).T
         return _apply(~self.transform, x, y)[:, ::-1]
 
     def to_metric(self, rows_cols: Points) -> Points:
@@ -82,6 +82,18 @@ class Grid:
     def from_metric(self, xy_m: Points) -> Points:
         """Convert x, y in metres (`metric_crs`) to pixel positions, row, col."""
         return self.to_pixel(reproject_points(xy_m, self.metric_crs, self.crs))
+
+    def placed(self, geometries: Lines) -> Lines:
+        """Convert shapely geometries in metres (`metric_crs`) to the raster's CRS."""
+        there = reproject(geometries, self.metric_crs, self.crs)
+        return shapely.transform(there, self._counted_on) if self.crs.is_geographic else there
+
+    def _counted_on(self, xy: Points) -> Points:
+        """Return x, y in the raster's CRS; longitudes go on beyond the date line, as its own do."""
+        if not self.crs.is_geographic:
+            return xy
+        turns = np.round((xy[:, 0] - self.footprint.centroid.x) / 360)
+        return xy - np.outer(turns, (360, 0))
 
     @cached_property
     def is_local(self) -> bool:
@@ -367,12 +379,9 @@ def _require_place(path: Path | str, grid: Grid) -> None:
 def _comes_back(grid: Grid) -> bool:
     """Return whether pixels have a size, and corners convert to metres and back unchanged."""
     with np.errstate(all="ignore"):
-        sizes_m, places_m = grid.pixel_size_m, grid.to_metric(grid.corners)
-        # Back to pixels and there again, as corners may lie on the other side of the date line.
-        again_m = grid.to_metric(grid.from_metric(places_m))
-        apart_m = float(np.abs(again_m - places_m).max())
-    has_size = min(sizes_m) > 0 and math.isfinite(max(sizes_m))
-    return has_size and apart_m < max(sizes_m)
+        sizes_m, again = grid.pixel_size_m, grid.from_metric(grid.to_metric(grid.corners))
+        apart_px = float(np.abs(again - grid.corners).max())
+    return min(sizes_m) > 0 and math.isfinite(max(sizes_m)) and apart_px < 1
 
 
 def _is_within_crs(grid: Grid) -> bool:

@@ -40,6 +40,8 @@ GRIDS = {
     "south up": Grid(CRS.from_epsg(32733), Affine(2, 0, 500000, 0, 2, 6000000), 100, 50),
     "mercator": Grid(CRS.from_epsg(3857), Affine(0.6, 0, 13044000, 0, -0.6, 4735000), 512, 512),
     "polar": Grid(CRS.from_epsg(4326), Affine(1e-4, 0, 20, 0, -1e-5, 85), 100, 100),
+    "date line": Grid(CRS.from_epsg(4326), Affine(1e-5, 0, 179.999, 0, -1e-5, -16), 100, 200),
+    "0 to 360": Grid(CRS.from_epsg(4326), Affine(1e-5, 0, 244.8, 0, -1e-5, 36), 100, 200),
     "local": Grid(LOCAL_CRS, Affine(0.9, 0, 0, 0, -0.9, 0), 600, 500),
 }
 ON_EARTH = sorted(GRIDS.keys() - {"local"})

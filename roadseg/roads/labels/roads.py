@@ -440,13 +440,17 @@ def _are_polygons(shapes: Shapes) -> Bools:
 
 
 def _near(grid: Grid, roads: Roads, outline: shapely.Polygon) -> Indices:
-    """Return which roads come near a scene by their boxes; all, where it has none in their CRS."""
+    """Return which roads come near a scene by their boxes.
+
+    All do where it has no box in their CRS, or one around the earth, across the antimeridian.
+    """
     if len(roads.shapes) == 0:
         return np.arange(0)
     area = shapely.buffer(outline, roads.half_width_m.max() + 1, join_style="mitre")
     around = np.array([shapely.segmentize(area, _STEP_M)], dtype=object)
     box = shapely.total_bounds(reproject(around, grid.metric_crs, roads.crs))
-    if not np.isfinite(box).all():
+    is_around = roads.crs.is_geographic and box[2] - box[0] > 180  # noqa: PLR2004 - degrees
+    if is_around or not np.isfinite(box).all():
         return np.arange(len(roads.shapes))
     return np.sort(roads.tree.query(shapely.box(*box)))
 

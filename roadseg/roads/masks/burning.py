@@ -11,7 +11,7 @@ import shapely
 from rasterio.features import rasterize
 
 from roadseg.arrays import Bools, Bytes, Floats, Shapes
-from roadseg.raster.grid import Grid, reproject
+from roadseg.raster.grid import Grid
 from roadseg.roads.labels.roads import Roads
 from roadseg.roads.speeds import SpeedBins
 
@@ -61,9 +61,7 @@ def areas_of_lines(
     # What is burnt last is seen, so that overlaps go to the faster road.
     order = np.argsort(numbers, kind="stable")
     areas = shapely.buffer(shapes[order], half_m[order], quad_segs=_QUADRANT_SEGMENTS)
-    return RoadAreas(
-        reproject(np.asarray(areas, dtype=object), grid.metric_crs, grid.crs), numbers[order]
-    )
+    return RoadAreas(grid.placed(np.asarray(areas, dtype=object)), numbers[order])
 
 
 def areas_of_polygons(polygons: shapely.MultiPolygon, grid: Grid) -> RoadAreas:
@@ -72,7 +70,7 @@ def areas_of_polygons(polygons: shapely.MultiPolygon, grid: Grid) -> RoadAreas:
     Args:
         polygons: in `grid.metric_crs`.
     """
-    shapes = reproject(shapely.get_parts(polygons), grid.metric_crs, grid.crs)
+    shapes = grid.placed(shapely.get_parts(polygons))
     return RoadAreas(shapes, np.ones(len(shapes), dtype=np.uint8))
 
 

@@ -211,10 +211,11 @@ def test_roads_at_no_place_on_earth_touch_nothing(place):
     assert touching(GRID, roads_of(shapely.LineString(nowhere), here, crs=DEGREES)) == [1]
 
 
-def test_roads_beyond_the_antimeridian_touch_a_scene_that_crosses_it():
+@pytest.mark.parametrize("lon", [179.955, 179.999, -179.999, 180.01])
+def test_roads_on_both_sides_of_the_antimeridian_touch_a_scene_that_crosses_it(lon):
     grid = Grid(DEGREES, Affine(1e-4, 0, 179.95, 0, -1e-4, -16), 1000, 1000)
-    beyond = roads_at([(-179.99, -16.05), (-179.98, -16.06)], crs=DEGREES)
-    assert touching(grid, beyond) == [0]
+    road = roads_at([(lon, -16.05), (lon + 0.001, -16.06)], crs=DEGREES)
+    assert touching(grid, road) == [0]
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,12 @@ def test_a_road_4_m_wide_covers_4_rows_of_1_m():
     assert np.array_equal(burn(road((10, -5), (10, 35))), expected)
 
 
+def test_a_road_goes_on_beyond_the_date_line():
+    grid = Grid(CRS.from_epsg(4326), Affine(1e-5, 0, 179.9998, 0, -1e-5, 0), height=20, width=40)
+    mask = burn(road((10, -5), (10, 45), grid=grid), grid=grid)
+    assert (mask > 0).sum(axis=0).tolist() == [4] * 40
+
+
 def test_a_road_that_ends_is_rounded_there():
     mask = burn(road((10, 10), (10, 20)))
     assert mask[10].tolist() == [0] * 8 + [3] * 14 + [0] * 8
