@@ -71,7 +71,7 @@ def stage_command(
             with lock:
                 # Shards are many, and each would read all images and labels for this.
                 is_apart = values.get("images") or values.get("shard")
-                if needs_config and is_first() and not is_apart:
+                if is_first() and not is_apart:
                     from roadseg.commands.stages.declared_stages import tell_of_changes
 
                     tell_of_changes(function.__name__, config, workspace, values.get("fold"))

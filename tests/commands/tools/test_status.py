@@ -242,14 +242,17 @@ def test_a_stage_alone_tells_nothing_of_itself_and_of_later_ones(finished, caplo
     assert not caplog.messages
 
 
-def test_a_stage_alone_tells_of_labels_that_were_drawn_anew(finished, finished_city, tmp_path):
+@pytest.mark.parametrize("stage", ["evaluate", "report"])
+def test_a_stage_alone_tells_of_labels_that_were_drawn_anew(
+    finished, finished_city, tmp_path, stage
+):
     roads = tmp_path / "roads"
     shutil.copytree(finished_city / "roads", roads)
     (roads / "city_2.geojson").write_bytes((roads / "city_1.geojson").read_bytes())
     config = str(finished[1].root.parent / "roadseg.json")
-    words = ["evaluate", "--dry-run", "--config", config, "--set", f"labels.roads={roads}"]
+    words = [stage, "--dry-run", "--config", config, "--set", f"labels.roads={roads}"]
     said = CliRunner().invoke(main, words).output
-    assert "evaluate uses what prepare made with other settings or inputs (changed: labels" in said
+    assert f"{stage} uses what prepare made with other settings or inputs (changed: labels" in said
 
 
 @pytest.mark.parametrize("stage", [predict, graph, evaluate])
