@@ -424,6 +424,16 @@ def declared_stage(name: str, config: Config, workspace: Workspace, fold: AnyFol
     return _STAGES[name](config, workspace)
 
 
+def needs_force(stage: str, why: str) -> bool:
+    """Whether a stage is a training on chips that have changed, which does not go on with others.
+
+    Args:
+        stage: name of the stage, as a dry run or a status shows it.
+        why: why it would run again.
+    """
+    return stage.startswith("train") and "what split made" in why
+
+
 def renewed_before(stage: str, again: Mapping[str, Reason | Plan]) -> str:
     """Return the last earlier stage because of whose new outputs a stage has to run, or "".
 
@@ -475,9 +485,10 @@ def tell_of_changes(
                 now = declared_stage(earlier, config, workspace, one)
                 before = read_record(now.path)
                 if before and (change := now.change(before)):
+                    again = "train --force" if needs_force(earlier, change.text) else "run"
                     _log.info(
-                        "%s uses what %s made with other settings or inputs (%s); `roadseg run` "
+                        "%s uses what %s made with other settings or inputs (%s); `roadseg %s` "
                         "makes it again",
-                        *(stage, earlier, change.text),
+                        *(stage, earlier, change.text, again),
                     )
                     return

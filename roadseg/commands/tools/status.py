@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from roadseg.commands.stages.declared_stages import declared_stage, renewed_before
+from roadseg.commands.stages.declared_stages import declared_stage, needs_force, renewed_before
 from roadseg.config import Config
 from roadseg.errors import RoadsegError
 from roadseg.report.run_facts import (
@@ -95,12 +95,12 @@ class RunStatus(Summary):
                 f"roadseg map; to correct it: roadseg review {shlex.quote(self.run)}"
             )
             return [told] if is_done else [f"next: roadseg report{options}", told]
+        if is_done:
+            return ["nothing to do"]
         fold = "" if self.fold in (0, "all") else f" --fold {self.fold}"
-        return [
-            "nothing to do"
-            if is_done
-            else f"next: roadseg run{options}{fold} (--dry-run estimates the time)"
-        ]
+        steps = ["train --force"] if any(needs_force(s.stage, s.why) for s in self.stages) else []
+        commands = [f"roadseg {step}{options}{fold}" for step in [*steps, "run"]]
+        return [f"next: {', then '.join(commands)} (--dry-run estimates the time)"]
 
 
 def _row(status: StageStatus) -> tuple[str, ...]:

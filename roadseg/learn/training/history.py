@@ -15,7 +15,8 @@ from roadseg.system.records import changes, is_fixed, known_settings
 _log = logging.getLogger(__name__)
 _PATH_SETTINGS = {"init", "encoder_weights"}  # They may name a file, which may move.
 # What a training knows of its data, besides their key.
-_OF_DATA = {"prepared_data", "training_chips", "validation_chips", "scaling", "gsd_m"}
+_OF_DATA = {"prepared_data", "training_chips", "validation_chips", "scaling"}
+_OF_DATA |= {"gsd_m", "gsd_range_m", "resample_m"}
 _TIME_SETTINGS = {"minutes", "epochs", "patience"}  # They may grow: `planned_before` checks them.
 
 Row = dict[str, float]  # Columns of an epoch in metrics.csv.

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from roadseg.commands.cli.main import main
-from roadseg.commands.stages import evaluate, graph, predict
+from roadseg.commands.stages import evaluate, graph, predict, split
 from roadseg.commands.stages.declared_stages import declared_stage, tell_of_changes
 from roadseg.commands.stages.pipeline import plan
 from roadseg.commands.tools.status import RunStatus, StageStatus, run
@@ -232,6 +232,19 @@ def test_a_stage_alone_tells_which_one_before_it_is_out_of_date(
     key = setting.partition("=")[0].removeprefix(f"{earlier}.")
     told = f"{stage} uses what {earlier} made with other settings or inputs (changed: {key} "
     assert [message[: len(told)] for message in caplog.messages] == [told]
+
+
+def test_a_training_on_other_chips_can_only_be_repeated_by_force(finished, caplog):
+    workspace = finished[1]
+    config = load_config(workspace.root.parent / "roadseg.json", ["split.block_m=50"])
+    split.run(config, workspace)
+    with caplog.at_level("INFO"):
+        tell_of_changes("predict", config, workspace)
+    assert caplog.messages[-1].endswith(
+        "(changed: what split made); `roadseg train --force` makes it again"
+    )
+    advice = "next: roadseg train --force --config r.json, then roadseg run --config r.json ("
+    assert advice in str(run(config, workspace.root, options="--config r.json"))
 
 
 @pytest.mark.parametrize("stage", ["prepare", "train", "run"])
