@@ -36,6 +36,7 @@ from roadseg.learn.options import TrainOptions
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.inputs import file_name
+from roadseg.roads.labels.traffic import DEFAULT
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.records import write_json
 from roadseg.system.text import Summary, count, first, itemize
@@ -179,7 +180,9 @@ def _summary(
             [f"{file_name(path)}: {why}" for path, why in images.unusable.items()], 3
         ),
         "no data": _of_cities({c.city.name: c.reading.nodata for c in survey.cities}),
-        **_line_rows(labels, schemes=_schemes(values), widths=widths, usual=by_default),
+        **_line_rows(
+            labels, values["labels"], schemes=_schemes(values), widths=widths, usual=by_default
+        ),
         "masks": _mask_text(labels, values["labels"], usual=by_default),
         "matches": _match_text(labels.matches),
         "split": _split_text(survey, folds=values["split"]["folds"]),
@@ -223,7 +226,9 @@ def _set_text(surveyed: SurveyedCity, own: Mapping[str, Any], *, chips: int) -> 
     )
 
 
-def _line_rows(labels: LabelSurvey, *, schemes: str, widths: str, usual: str) -> dict[str, str]:
+def _line_rows(
+    labels: LabelSurvey, values: Mapping[str, Any], *, schemes: str, widths: str, usual: str
+) -> dict[str, str]:
     """Return what was found in vector files; nothing without any."""
     files = list(labels.files.values())
     if not files:
@@ -235,14 +240,24 @@ def _line_rows(labels: LabelSurvey, *, schemes: str, widths: str, usual: str) ->
     dropped = sum((file.dropped for file in files), Counter[str]())
     keys = list(Counter(key for file in files for key in file.keys))
     sources = Counter(source for file in files for source in file.roads.speed_source.tolist())
-    speeds = (f"{n} from {usual if key == 'default' else key}" for key, n in sources.items())
+    shown = {
+        DEFAULT: usual,
+        values["speed_key"]: f"{values['speed_key']}, in {values['speed_unit']} unless it names a "
+        "unit (labels.speed_unit)",
+    }
+    speeds = ", ".join(f"{n} from {shown.get(key, key)}" for key, n in sources.items())
+    if keys and set(sources) == {DEFAULT}:
+        speeds += (
+            "; if one of the keys is the speed: --set labels.scheme=attribute --set "
+            "labels.speed_key=KEY --set labels.speed_unit=km/h"
+        )
     return {
         "labels": f"{count(roads, 'road')}{features} in {some}{count(matched, 'file')}; "
         f"{first(sorted({_crs_name(file.roads.crs) for file in files}), 3)}"
         + (f"; left out: {itemize(dropped)}" if dropped else "")
         + (f"; without roads: {first(labels.bare, 3)}" if labels.bare else ""),
         "keys": ", ".join(keys) or "none",
-        "speeds": f"scheme {schemes}: {', '.join(speeds)}",
+        "speeds": f"scheme {schemes}: {speeds}",
         "widths": widths,
     }
 

@@ -296,6 +296,27 @@ class TestLabels:
         assert load_config(city / "found.json").labels.scheme == "attribute"
         assert summary.rows["speeds"].startswith("scheme attribute: ")
 
+    def test_the_unit_in_which_an_attribute_is_read_is_told(self, city):
+        for path in (city / "roads").iterdir():
+            set_properties(path, [{"limit": 30}, {}])
+        settings = ("labels.scheme=attribute", "labels.speed_key=limit")
+        assert look(city, *settings).rows["speeds"] == (
+            "scheme attribute: 5 from limit, in km/h unless it names a unit (labels.speed_unit), "
+            "5 from labels.default_speed_mph (40 km/h)"
+        )
+
+    @pytest.mark.parametrize(("properties", "told"), [({"limit": 30}, True), ({}, False)])
+    def test_where_no_attribute_is_known_to_be_the_speed_the_settings_are_named(
+        self, city, properties, told
+    ):
+        for path in (city / "roads").iterdir():
+            set_properties(path, [properties] * 2)
+        advice = (
+            "; if one of the keys is the speed: --set labels.scheme=attribute --set "
+            "labels.speed_key=KEY --set labels.speed_unit=km/h"
+        )
+        assert (advice in look(city).rows["speeds"]) is told
+
     @pytest.mark.parametrize(("missing", "rule"), [(1, "attribute"), (2, "constant")])
     def test_widths_are_used_if_nine_tenths_of_the_lines_have_one(self, city, missing, rule):
         for number, path in enumerate(sorted((city / "roads").iterdir())):
