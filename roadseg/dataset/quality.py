@@ -19,6 +19,7 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_window
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import spread
+from roadseg.roads.labels.traffic import DEFAULT
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.options import LabelOptions
@@ -151,7 +152,7 @@ class PrepareSummary:
                 for name, share in self.pixel_share_by_speed_bin.items()
                 if share
             },
-            "speeds": itemize(self.roads_by_speed_source, "from "),
+            "speeds": self._speeds_text(),
             "moved": self._moved_text(),
             "shift": ""
             if any(figures.remaining_m for figures in self.sets.values())
@@ -174,6 +175,13 @@ class PrepareSummary:
             f"left out: {itemize(self.dropped)}": self.dropped,
         }
         return "; ".join(text for text, there in parts.items() if there)
+
+    def _speeds_text(self) -> str:
+        named = {DEFAULT: "labels.default_speed_mph"}
+        sources = {named.get(key, key): n for key, n in self.roads_by_speed_source.items()}
+        repeated = sum(sources.values()) > self.labels - sum(self.dropped.values())
+        each = " (a road in several images counts in each)" if repeated else ""
+        return itemize(sources, "from ") + each
 
     def _moved_text(self) -> str:
         """Return how far labels were moved, in words; empty if the rule is "none"."""

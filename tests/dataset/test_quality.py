@@ -94,6 +94,17 @@ def test_a_shift_that_cannot_be_told_is_told_so():
     assert shift_text(None) == "cannot be measured on these images"
 
 
+def test_the_table_says_that_a_road_in_two_images_counts_in_both():
+    told = {"features": 7, "scheme": "osm", "speed_sources": {"maxspeed": 4, "default": 1}}
+    scenes = scene("a", **told), scene("b", **told)
+    row = "8 from maxspeed, 2 from labels.default_speed_mph"
+    one_file = {"a": "city.gpkg", "b": "city.gpkg"}
+    assert f"{row} (a road in several images counts in each)" in str(
+        summary(*scenes, labels=one_file)
+    )
+    assert f"{row}\n" in str(summary(*scenes))
+
+
 @pytest.mark.parametrize(
     ("shift", "told"),
     [
