@@ -76,23 +76,34 @@ def with_home(path: Path | str) -> Path:
         ) from error
 
 
+def user_cache() -> Path:
+    """Return the folder of this user for what can be fetched or computed again.
+
+    Raises:
+        ConfigError: if the home folder is not known.
+    """
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roadseg"
+    except RuntimeError as error:
+        raise ConfigError(
+            "XDG_CACHE_HOME: this user has no known home folder; name a folder for the cache here"
+        ) from error
+
+
 def is_mask_file(path: Path) -> bool:
     """Return whether a file of roads is a raster, a mask or probabilities, by its suffix."""
     return path.suffix.lower() in MASK_SUFFIXES
 
 
-def require_suffix(path: Path | None, *suffixes: str, option: str = "") -> None:
-    """Refuse an output file with another suffix than those given; accept None.
-
-    Args:
-        option: option that names the output, such as "--output".
+def require_suffix(path: Path | None, *suffixes: str) -> None:
+    """Refuse a file for `--output` with another suffix than those given; accept None.
 
     Raises:
         ConfigError: if the suffix is another one.
     """
     if path is not None and path.suffix.lower() not in suffixes:
         ends = " or ".join(suffixes)
-        raise ConfigError(f"{option} {path}: use a file name that ends in {ends}".lstrip())
+        raise ConfigError(f"--output {path}: use a file name that ends in {ends}")
 
 
 def refuse_to_overwrite(path: Path | None, *inputs: Path | None, option: str = "") -> None:

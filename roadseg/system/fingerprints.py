@@ -1,7 +1,6 @@
 """Fingerprints of the contents of files, independent of their location and time."""
 
 import hashlib
-import os
 import time
 import warnings
 from collections.abc import Iterable, Iterator
@@ -13,7 +12,8 @@ from pathlib import Path
 import rasterio
 from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
 
-from roadseg.system.files import is_virtual, parts_in_archive
+from roadseg.errors import ConfigError
+from roadseg.system.files import is_virtual, parts_in_archive, user_cache
 from roadseg.system.progress import counted
 
 GONE = "missing"
@@ -21,7 +21,8 @@ GONE = "missing"
 _DIGITS = 32  # Hexadecimal digits of a fingerprint, which are 128 bits.
 _REMEMBERED_BYTES = 2**20  # Bytes; a smaller file is read again, in a millisecond at most.
 _SETTLED_S = 2.0  # Seconds; after these, a new change has a new time on any file system.
-_MEMORY_BYTES = 2**25  # Bytes; a file of remembered digests with some 200,000 of them is full.
+_MEMORY = "digests"  # File of remembered digests in the user's cache folder.
+_MEMORY_BYTES = 2**25  # Bytes; with some 200,000 digests this file is full.
 _THREADS = 4  # Files are hashed in parallel, as hashing releases the interpreter's lock.
 _OF_SHAPEFILE = (".shx", ".dbf", ".prj", ".cpg")
 # World files and headers. Viewers add .aux.xml to any raster, so that one does not count.
@@ -146,27 +147,22 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, lambda: digest).hexdigest()[:_DIGITS]
 
 
-def _memory_path() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roadseg" / "digests"
-
-
 @lru_cache(maxsize=1)
 def remembered() -> dict[str, str]:
     """Return the stored digests; damaged lines are left out."""
     try:
-        lines = _memory_path().read_text(encoding="utf-8", errors="replace").splitlines()
-    except (OSError, RuntimeError):
-        # `Path.home` raises RuntimeError for a user without a home folder.
+        text = (user_cache() / _MEMORY).read_text(encoding="utf-8", errors="replace")
+    except (OSError, ConfigError):
         return {}
-    pairs = (line.rpartition(" ") for line in lines)
+    pairs = (line.rpartition(" ") for line in text.splitlines())
     return {key: digest for key, _, digest in pairs if key and len(digest) == _DIGITS}
 
 
 def _remember(key: str, digest: str) -> None:
     """Store a digest; if that is not possible, the file is read again the next time."""
     remembered()[key] = digest
-    with suppress(OSError, RuntimeError, UnicodeEncodeError):
-        path = _memory_path()
+    with suppress(OSError, ConfigError, UnicodeEncodeError):
+        path = user_cache() / _MEMORY
         path.parent.mkdir(parents=True, exist_ok=True)
         is_full = path.exists() and path.stat().st_size > _MEMORY_BYTES
         with path.open("w" if is_full else "a", encoding="utf-8") as file:

@@ -22,6 +22,7 @@ from roadseg.system.files import (
     remove_partial,
     rename_into_place,
     require_suffix,
+    user_cache,
     write_error,
 )
 
@@ -57,9 +58,19 @@ def test_an_output_has_one_of_the_suffixes_or_is_none(path):
 def test_another_suffix_is_refused_with_the_option_and_those_that_are_known():
     message = r"^--output a\.txt: use a file name that ends in \.gpkg or \.shp$"
     with pytest.raises(ConfigError, match=message):
-        require_suffix(Path("a.txt"), ".gpkg", ".shp", option="--output")
-    with pytest.raises(ConfigError, match=r"^a\.txt: use"):
-        require_suffix(Path("a.txt"), ".gpkg")
+        require_suffix(Path("a.txt"), ".gpkg", ".shp")
+
+
+def test_a_user_without_a_home_folder_is_asked_to_name_the_cache(monkeypatch, tmp_path):
+    def fail():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", fail)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert user_cache() == tmp_path / "roadseg"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    with pytest.raises(ConfigError, match=r"XDG_CACHE_HOME: .* name a folder"):
+        user_cache()
 
 
 @pytest.mark.parametrize(

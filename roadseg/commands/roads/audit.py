@@ -107,7 +107,7 @@ def run(
         ConfigError: `output` has another suffix, or is the map itself.
         OutputError: a file cannot be written.
     """
-    require_suffix(output, ".gpkg", option="--output")
+    require_suffix(output, ".gpkg")
     refuse_to_overwrite(output, source, option="--output")
     of_run = Workspace(probabilities).probabilities
     folder = of_run if of_run.is_dir() else probabilities

@@ -89,7 +89,7 @@ def run(
         ConfigError: `output` has another suffix than .gpkg, or is one of the two files.
         OutputError: the file cannot be written.
     """
-    require_suffix(output, ".gpkg", option="--output")
+    require_suffix(output, ".gpkg")
     refuse_to_overwrite(output, predicted, reference, option="--output")
     paths = counted((reference, predicted), "read", total=2, unit="sides")
     labels, prediction = [read_one_place(path) for path in paths]

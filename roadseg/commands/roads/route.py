@@ -142,7 +142,7 @@ def run(
         RoadsegError: there is no route.
         OutputError: the file cannot be written.
     """
-    require_suffix(output, ".geojson", ".gpkg", option="--output")
+    require_suffix(output, ".geojson", ".gpkg")
     refuse_to_overwrite(output, _graph_file(path), option="--output")
     route, summary = find_route(_read(path), start, goal, options, name=str(path))
     if output is None:

@@ -17,9 +17,9 @@ from roadseg.commands.services.images.stac import PREFIX, read_json_answer, stac
 from roadseg.commands.services.images.tiles import fetch_tiles, is_template, template_service
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.labels.areas import read_area
-from roadseg.system.files import with_home
+from roadseg.system.files import user_cache, with_home
 from roadseg.system.web.answers import Answer, split_address
-from roadseg.system.web.cache import Cache, default_cache
+from roadseg.system.web.cache import Cache
 from roadseg.system.web.client import Client, RequestPolicy
 from roadseg.system.web.keys import with_keys, without_keys
 
@@ -57,7 +57,7 @@ def run(
         # A plan is an estimate; this is where it ends if that was far off.
         most_bytes=round(2e6 * request.limit_mb),
     )
-    cache = Cache(with_home(request.cache) if request.cache else default_cache())
+    cache = Cache(with_home(request.cache) if request.cache else user_cache() / "web")
     with client:
         return _fetch(Fetch(request, area, client, cache, dry_run))
 

@@ -279,7 +279,7 @@ def collar_share(bands: Array, valid: Bools) -> float:
         From 0 to 1; 1 if all valid pixels are 0.
     """
     empty = valid & (bands == 0).all(axis=0)
-    if not empty.any() or empty.all():
+    if not empty.any() or (empty == valid).all():
         return float(empty.any())
     outside = _outside_hull(empty)
     areas, _ = ndimage.label(empty)
@@ -289,7 +289,8 @@ def collar_share(bands: Array, valid: Bools) -> float:
     beside = ndimage.binary_dilation(collar, iterations=_BESIDE_PX) & ~collar & valid
     brightest = bands.max(axis=0)
     least = _MIN_BRIGHTNESS * np.median(brightest[valid & ~collar])
-    return float(collar.mean()) if np.median(brightest[beside]) >= least else 0.0
+    is_bright = beside.any() and np.median(brightest[beside]) >= least
+    return float(collar.mean()) if is_bright else 0.0
 
 
 def _outside_hull(empty: Bools) -> Bools:

@@ -58,7 +58,7 @@ def run(profile: str | None) -> InstallSummary:
     if profile is not None:
         roots = [root for root in roots if (root / name).is_dir()]
     if not roots:
-        there = sorted({folder.name for root in found for folder in root.iterdir()})
+        there = sorted({each.name for root in found for each in root.iterdir() if each.is_dir()})
         raise MissingInputError(
             f"--profile {name}: QGIS has no profile of this name; it has "
             f"{', '.join(there) or 'none yet'}"

@@ -1,7 +1,6 @@
 """A cache of verified answers, in files whose names reveal nothing."""
 
 import hashlib
-import os
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,11 +8,6 @@ from pathlib import Path
 
 from roadseg.errors import OutputError
 from roadseg.system.files import partial_path, remove_partial_once
-
-
-def default_cache() -> Path:
-    """Return the default folder, in the user's cache folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roadseg" / "web"
 
 
 @dataclass(frozen=True)

@@ -67,3 +67,12 @@ def test_pixels_of_0_in_one_band_alone_are_no_wedge():
 
 def test_what_is_known_to_hold_no_data_is_no_wedge():
     assert collar_share(image(turned(20)), ~turned(20)) == 0
+
+
+@pytest.mark.parametrize(
+    ("bands", "valid", "share"),
+    [(image(ALL), COLS < 100, 1), (image(COLS < 30), abs(COLS - 40) > 10, 0)],
+    ids=["all that has data is black", "nothing beside the black has data"],
+)
+def test_an_image_of_which_some_has_no_data_is_measured_without_warnings(bands, valid, share):
+    assert collar_share(bands, valid) == share

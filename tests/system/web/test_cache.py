@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from roadseg.errors import OutputError
-from roadseg.system.web.cache import Cache, default_cache
+from roadseg.system.web.cache import Cache
 
 
 def test_what_is_kept_is_taken(tmp_path):
@@ -38,8 +38,3 @@ def test_what_cannot_be_kept_leaves_nothing_behind(tmp_path, monkeypatch):
     with pytest.raises(OutputError, match="No space left"):
         Cache(tmp_path).keep("tile a", b"body")
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-
-
-def test_the_usual_folder_is_that_of_the_user(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_cache() == tmp_path / "roadseg" / "web"
