@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -237,8 +237,8 @@ def _find(
 ) -> list[Path]:
     chosen: dict[Path, None] = {}
     for pattern in patterns:
-        here = _expand(pattern, lambda files: _first_kind(files, ranks, without))
-        if not here and without and _expand(pattern, lambda files: _first_kind(files, ranks, ())):
+        here = _expand(pattern, ranks, without)
+        if not here and without and _expand(pattern, ranks, ()):
             raise DataError(
                 f"{pattern}: all {what} there are already used as images; use separate patterns, "
                 "such as 'folder/*_image.png' and 'folder/*_mask.png'"
@@ -275,19 +275,24 @@ def _first_wild(path: Path) -> int | None:
     return next((i for i, part in enumerate(path.parts) if set(part) & set("*?[")), None)
 
 
-def _expand(pattern: str, choose: Callable[[list[Path]], list[Path]]) -> list[Path]:
+def _expand(pattern: str, ranks: tuple[Suffixes, ...], without: Collection[Path]) -> list[Path]:
+    """Return the files of a pattern: of a folder or a glob, those of the first kind that it has.
+
+    A glob without files of a known kind stands for all of its files but those beside rasters.
+    """
     path = source_path(pattern)
     if is_virtual(path) or path.is_file() or path.suffix.lower() == ".gdb":
         return [path] if is_virtual(path) or path.exists() else []
     if path.is_dir():
-        return choose([p for p in path.iterdir() if p.name[0] != "."])
+        inside = [p for p in path.iterdir() if p.name[0] != "."]
+        return _first_kind(inside, ranks, without)
     wild = _first_wild(path)
     base = Path(*path.parts[:wild])
     if wild is None or not base.is_dir():
         return []
     files = [p for p in base.glob("/".join(path.parts[wild:])) if p.is_file() and p.name[0] != "."]
     others = [p for p in files if not p.name.lower().endswith(_SIDECARS)]
-    return choose(files) or sorted(others)
+    return _first_kind(files, ranks, without) or sorted(others)
 
 
 def _first_kind(
@@ -300,7 +305,7 @@ def _first_kind(
     return []
 
 
-Place = tuple[str, ...]  # the parts of a name that say which place it is
+Place = tuple[str, ...]  # The parts of a name that say which place it is.
 
 
 def match_names(images: Sequence[str], labels: Iterable[str]) -> dict[str, str | None]:

@@ -26,7 +26,7 @@ ELSEWHERE = {  # (module, function): why it needs no `atomic_write` of its own
     ("report/pictures.py", "_as_webp"): "the same",
     ("roads/masks/probabilities.py", "_repr_png_"): "the same",
     ("qgis_plugin/running.py", "area"): "a file that the command reads, before it is started",
-    ("system/web/cache.py", "keep"): "a cache, whose readers notice what is cut short",
+    ("system/web/cache.py", "write"): "a cache, whose readers notice what is cut short",
     ("system/fingerprints.py", "_remember"): "a cache, to which processes add lines",
     ("learn/hardware/ipex.py", "_quiet"): "os.devnull",
     ("learn/inference/exports.py", "write_onnx"): (

@@ -17,7 +17,7 @@ from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_unit, to_road_unit
 
-IN_REFERENCE, IN_PREDICTED = "missing_in_reference", "missing_in_predicted"  # layers
+IN_REFERENCE, IN_PREDICTED = "missing_in_reference", "missing_in_predicted"  # Layers.
 
 _USUAL = DiffOptions()
 _NO_ATTRIBUTES = ["osmid", "u", "v", "key"]

@@ -48,7 +48,7 @@ from roadseg.system.workspace import ROAD_NETWORK, Workspace
 
 logger = logging.getLogger(__name__)
 
-Place = tuple[float, float]  # longitude and latitude, or x and y of a graph in local metres
+Place = tuple[float, float]  # Longitude and latitude, or x and y of a graph in local metres.
 
 _WEIGHTS: dict[str, Weight] = {"time": "travel_time_s", "length": "length_m"}
 _USUAL = RouteOptions()

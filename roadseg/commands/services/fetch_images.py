@@ -1,6 +1,5 @@
 """fetch images: images of an area from a service. Writes GeoTIFFs, and a record beside each."""
 
-from functools import partial
 from pathlib import Path
 
 from roadseg.commands.services.images.fetching import Fetch, FetchSummary, ImageRequest, slug
@@ -92,7 +91,7 @@ def _fetch(fetch: Fetch) -> FetchSummary:
     request = fetch.request
     address = with_keys(request.source)
     if is_template(request.source):
-        return fetch_tiles(fetch, request.source, template_service)
+        return fetch_tiles(fetch, request.source, template_service(fetch))
     if request.source.startswith(PREFIX) or split_address(address).path.lower().endswith(
         _JSON_SUFFIXES
     ):
@@ -120,12 +119,12 @@ def _fetch_service(fetch: Fetch) -> FetchSummary:
     if root is None:
         return fetch_rasters(fetch, stac_rasters(fetch))
     if root.find("Contents/Layer") is not None:
-        choose = wmts_service
+        service = wmts_service(root, address, fetch)
     elif root.find("Capability/Layer") is not None:
-        choose = wms_service
+        service = wms_service(root, address, fetch)
     else:
         raise DataError(f"{without_keys(address)}: found XML <{root.tag}>, expected {_KINDS}")
-    return fetch_tiles(fetch, address, partial(choose, root, address))
+    return fetch_tiles(fetch, address, service)
 
 
 def _read_service(answer: Answer) -> Element | None:

@@ -75,14 +75,10 @@ def run(
 
 def _require_free(output: Path, *, force: bool) -> None:
     """Refuse to replace an export without `force`, and any other files in any case."""
-    if output.is_dir() and not any(output.iterdir()):
-        return
-    if output.is_dir():
-        if foreign := sorted({path.name for path in output.iterdir()} - {FACTS, MODEL}):
-            raise ConfigError(
-                f"{output} contains other files ({foreign[0]}); use a separate folder"
-            )
-    elif output.exists():
+    if output.exists() and not output.is_dir():
         raise ConfigError(f"{output} is a file; use a folder")
-    if output.exists() and not force:
+    names = {path.name for path in output.glob("*")}
+    if foreign := sorted(names - {FACTS, MODEL}):
+        raise ConfigError(f"{output} contains other files ({foreign[0]}); use a separate folder")
+    if names and not force:
         raise ConfigError(f"{output} exists; use --force to replace it, or another folder")

@@ -24,7 +24,7 @@ class Cache:
         name = hashlib.sha256(question.encode()).hexdigest()
         return self.folder / name[:2] / name[2:]
 
-    def take(self, question: str) -> bytes | None:
+    def read(self, question: str) -> bytes | None:
         """Return the body of an answer; None if there is none."""
         try:
             return self.path(question).read_bytes()
@@ -35,7 +35,7 @@ class Cache:
                 f"{self.folder}: the cache cannot be read: {error.strerror}"
             ) from error
 
-    def keep(self, question: str, body: bytes) -> None:
+    def write(self, question: str, body: bytes) -> None:
         """Store the body of an answer that was checked.
 
         Raises:

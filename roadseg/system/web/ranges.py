@@ -56,7 +56,7 @@ class RemoteFile:
             self._blocks[0] = start
             return
         for at in range(0, max(self.size, 1), _BLOCK):
-            self.cache.keep(self._question(at // _BLOCK), start[at : at + _BLOCK])
+            self.cache.write(self._question(at // _BLOCK), start[at : at + _BLOCK])
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ class RemoteFile:
             if (in_memory := self._blocks.get(number)) is not None:
                 return in_memory
         question, size = self._question(number), min(_BLOCK, self.size - number * _BLOCK)
-        body = self.cache.take(question)
+        body = self.cache.read(question)
         if body is None or len(body) != size:
             body = self.client.get(
                 self.address,
@@ -87,7 +87,7 @@ class RemoteFile:
                 largest=2 * _BLOCK,
                 headers=_range(number),
             )
-            self.cache.keep(question, body)
+            self.cache.write(question, body)
         with self._lock:
             while len(self._blocks) >= _HELD:
                 self._blocks.pop(next(iter(self._blocks)))

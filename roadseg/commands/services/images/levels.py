@@ -138,7 +138,8 @@ def plan_tiles(level: Level, area: Area) -> TilePlan:
     """Plan which tiles of a level an area needs.
 
     Raises:
-        DataError: if the area lies outside of the level, or needs too many tiles.
+        DataError: if the area lies outside of the level.
+        ConfigError: if it needs too many tiles.
     """
     shape = level.shape_of(area)
     west, south, east, north = shapely.bounds(shape)

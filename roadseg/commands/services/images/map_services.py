@@ -3,6 +3,7 @@
 Both answer with capabilities, XML that names layers, levels and terms of use.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from urllib.parse import parse_qsl, quote
@@ -45,6 +46,7 @@ _MERCATORS = ("900913", "3785", "102100", "102113")
 _OF_TILES = (  # Parameters that say what was asked for.
     *("service", "request", "version", "acceptversions", "format", "updatesequence", "sections"),
 )
+_PLACE = re.compile(r"\{([^{}]+)\}")
 _PLACES = ("tilematrixset", "tilematrix", "tilerow", "tilecol")
 # Of a WMS: rows and columns of what is drawn by one request, and the fewest; a service that draws
 # fewer would be asked for ever.
@@ -194,7 +196,8 @@ def wmts_service(root: Element, address: str, fetch: Fetch) -> TileService:
         (s for s, found in usable.items() if found[0].crs == WEB_MERCATOR), next(iter(usable))
     )
     level = choose_level(usable[best], fetch)
-    template = _template(root, chosen, address) | {"tilematrixset": best, "tilematrix": level.name}
+    template, values = _template(root, chosen, address)
+    values |= {"tilematrixset": best, "tilematrix": level.name}
     times = (
         _text_of(each, "Default")
         for each in chosen.findall("Dimension")
@@ -202,7 +205,11 @@ def wmts_service(root: Element, address: str, fetch: Fetch) -> TileService:
     )
     provider = _text_of(root, "ServiceProvider/ProviderName")
     credit = _credit(root.find("ServiceIdentification"), [provider], next(times, ""))
-    return TileService("WMTS", name, level, lambda row, col: _fill(template, row, col), credit)
+
+    def tile_address(row: int, col: int) -> str:
+        return _filled(template, values | {"tilerow": str(row), "tilecol": str(col)})
+
+    return TileService("WMTS", name, level, tile_address, credit)
 
 
 def _levels(matrices: Element) -> Iterator[Level]:
@@ -237,8 +244,8 @@ def _level(matrix: Element, crs: CRS, *, is_swapped: bool) -> Level:
     return Level(name, crs, left, top, pixel, (high, wide), (rows, cols))
 
 
-def _template(root: Element, layer: Element, address: str) -> dict[str, str]:
-    """Return what the addresses of tiles are made from: a template, or a question."""
+def _template(root: Element, layer: Element, address: str) -> tuple[str, dict[str, str]]:
+    """Return the template of the addresses of tiles, and the values of all tiles for its places."""
     style = next(
         (_text_of(s, "Identifier") for s in layer.findall("Style") if s.get("isDefault") == "true"),
         _text_of(layer, "Style/Identifier"),
@@ -264,7 +271,7 @@ def _template(root: Element, layer: Element, address: str) -> dict[str, str]:
     values = {"layer": name, "style": style, "format": form} | dimensions
     if resources:
         own = _own_query(address, resources[form], _OF_TILES)
-        return values | {"": with_query(resources[form], own) if own else resources[form]}
+        return with_query(resources[form], own) if own else resources[form], values
     operations = root.findall("OperationsMetadata/Operation")
     links = [
         _link_of(get)
@@ -276,20 +283,17 @@ def _template(root: Element, layer: Element, address: str) -> dict[str, str]:
     asked |= {name: f"{{{name}}}" for name in [*values, *_PLACES]}
     base = join_address(address, links[0]) if links else address
     asked |= _own_query(address, base, {*_OF_TILES, *asked})
-    return values | {"": with_query(base, asked, leave_out=_OF_TILES)}
+    return with_query(base, asked, leave_out=_OF_TILES), values
 
 
-def _fill(template: dict[str, str], row: int, col: int) -> str:
-    """Return the address of a tile; places are found in upper or lower case."""
-    values = template | {"tilerow": str(row), "tilecol": str(col)}
-    parts = values[""].split("{")
-    filled = [parts[0]]
-    for part in parts[1:]:
-        name, brace, rest = part.partition("}")
-        value = values.get(name.lower())
-        is_place = brace and value is not None and name
-        filled.append(quote(str(value), safe=":") + rest if is_place else "{" + part)
-    return "".join(filled)
+def _filled(template: str, values: dict[str, str]) -> str:
+    """Return a template with values in its places, whose names are in upper or lower case."""
+
+    def value(place: re.Match[str]) -> str:
+        known = values.get(place[1].lower())
+        return place[0] if known is None else quote(known, safe=":")
+
+    return _PLACE.sub(value, template)
 
 
 def wms_service(root: Element, address: str, fetch: Fetch) -> TileService:
@@ -316,14 +320,13 @@ def wms_service(root: Element, address: str, fetch: Fetch) -> TileService:
     side = min([_TILE_PX, *_limits(root)])
     gsd_m = gsd_m or xyz_level(zoom or 0).gsd_m(fetch.area)
     level = drawn_level(crs, gsd_m, fetch.area, tile_px=side)
-    question = _question(root, address) | {"layers": name}
-    question |= {"width": str(side), "height": str(side)}
-    base = question.pop("")
+    base, question = _question(root, address)
+    question |= {"layers": name, "width": str(side), "height": str(side)}
     is_new = question["version"] == "1.3.0"
     question |= {"crs" if is_new else "srs": code}
     is_swapped = is_new and crs.axis_info[0].direction == "north"
 
-    def ask(row: int, col: int) -> str:
+    def tile_address(row: int, col: int) -> str:
         return with_query(base, question | {"bbox": _box(level, row, col, is_swapped)})
 
     named = [_text_of(each, "Title") for each in _inherited(chosen, parents, "Attribution")]
@@ -331,7 +334,7 @@ def wms_service(root: Element, address: str, fetch: Fetch) -> TileService:
     dimensions = _inherited(chosen, parents, "Dimension")
     times = (e.get("default", "") for e in dimensions if e.get("name", "").lower() == "time")
     credit = _credit(root.find("Service"), named or [person], next(times, ""))
-    return TileService("WMS", name, level, ask, credit)
+    return TileService("WMS", name, level, tile_address, credit)
 
 
 def _crs(layer: Element, parents: dict[Element, Element], name: str) -> tuple[CRS, str]:
@@ -369,8 +372,8 @@ def _limits(root: Element) -> list[int]:
     return limits
 
 
-def _question(root: Element, address: str) -> dict[str, str]:
-    """Return the parameters of GetMap without the box, and under "" the address."""
+def _question(root: Element, address: str) -> tuple[str, dict[str, str]]:
+    """Return the address of GetMap, and its parameters without layer, size and box."""
     get = root.find("Capability/Request/GetMap/DCPType/HTTP/Get/OnlineResource")
     formats = [(each.text or "") for each in root.findall("Capability/Request/GetMap/Format")]
     form = next((each for each in _FORMATS if each in formats), "")
@@ -379,8 +382,7 @@ def _question(root: Element, address: str) -> dict[str, str]:
             f"the WMS draws {first(formats) or 'nothing'}, expected one of {', '.join(_FORMATS)}"
         )
     base = join_address(address, _link_of(get))
-    return _own_query(address, base, _OF_MAPS) | {
-        "": base,
+    return base, _own_query(address, base, _OF_MAPS) | {
         "service": "WMS",
         "request": "GetMap",
         "version": "1.3.0" if root.get("version", "") >= "1.3" else "1.1.1",

@@ -92,9 +92,9 @@ def _items(source: str, area: Area, client: Client) -> Iterator[tuple[str, Json]
     if kind == "Feature":
         yield source, found
     elif kind == "FeatureCollection":
-        yield from _of_page(source, found)
+        yield from _page_items(source, found)
     elif kind == "Collection":
-        yield from _of_collection(source, found, area, client)
+        yield from _collection_items(source, found, area, client)
     else:
         raise ConfigError(
             f"{without_keys(source)}: found JSON of type {kind or 'unknown'}, expected a STAC "
@@ -118,7 +118,7 @@ def _pages(address: str, client: Client) -> Iterator[tuple[str, Json]]:
             raise DataError(
                 f"{without_keys(address)}: found JSON without features, expected an ItemCollection"
             )
-        yield from _of_page(address, page)
+        yield from _page_items(address, page)
         link = _link(page, "next")
         if link is None or not page["features"]:  # Some servers name a next page without end.
             return
@@ -130,11 +130,11 @@ def _pages(address: str, client: Client) -> Iterator[tuple[str, Json]]:
         address = join_address(address, str(link["href"]))
 
 
-def _of_page(address: str, page: Json) -> Iterator[tuple[str, Json]]:
+def _page_items(address: str, page: Json) -> Iterator[tuple[str, Json]]:
     yield from ((address, item) for item in _list(page.get("features")) if isinstance(item, dict))
 
 
-def _of_collection(
+def _collection_items(
     source: str, collection: Json, area: Area, client: Client
 ) -> Iterator[tuple[str, Json]]:
     """Yield the items of a collection: by its API, or one after the other."""
@@ -220,9 +220,9 @@ def _asset(item: Json, wanted: str | None) -> str:
         return wanted
     images: dict[str, Json] = {name: asset for name, asset in assets.items() if _is_image(asset)}
     for main in _MAIN:
-        of = [n for n, a in images.items() if n == main or main in _list(a.get("roles"))]
-        if len(of) == 1:
-            return of[0]
+        meant = [n for n, a in images.items() if n == main or main in _list(a.get("roles"))]
+        if len(meant) == 1:
+            return meant[0]
     if len(images) == 1:
         return next(iter(images))
     listed = first(images or assets, 20)
@@ -246,8 +246,8 @@ def _credit(base: str, item: Json, client: Client, known: dict[str, Credit]) -> 
         address = join_address(base, str(link["href"]))
         if address not in known:
             known[address] = _terms(client.find(address, read_json_answer) or {})
-        of = known[address]
-        own = Credit(own.attribution or of.attribution, own.licence or of.licence)
+        shared = known[address]
+        own = Credit(own.attribution or shared.attribution, own.licence or shared.licence)
     dates = [properties.get(name) for name in ("start_datetime", "end_datetime")]
     date = properties.get("datetime") or "/".join(str(each) for each in dates if each)
     return Credit(own.attribution, own.licence, plain(str(date)))

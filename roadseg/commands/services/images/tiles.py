@@ -139,14 +139,14 @@ class TileReader:
     def _asked(self, place: Place) -> str:
         return f"tile {without_keys(self.service.address(*place))}"
 
-    def find(self, place: Place) -> "Tile | None":
+    def find(self, place: Place) -> Tile | None:
         """Return a tile from the cache or the service, without counting it.
 
         Raises:
             DataError: if it cannot be fetched, or is not a picture of the right size.
         """
         asked = self._asked(place)
-        if (body := self.cache.take(asked)) is not None:
+        if (body := self.cache.read(asked)) is not None:
             try:
                 return Tile(decode(body, self._tile_px), body)
             except BadAnswerError:
@@ -157,7 +157,7 @@ class TileReader:
 
         tile = self.client.find(self.service.address(*place), read)
         if tile is not None:
-            self.cache.keep(asked, tile.body)
+            self.cache.write(asked, tile.body)
         return tile
 
 
@@ -167,7 +167,7 @@ def decode(body: bytes, tile_px: tuple[int, int] | None, what: str = "a file") -
     Args:
         body: PNG, JPEG, WebP or GIF.
         tile_px: rows and columns that it has to have; None takes any up to 4096.
-        what: it is, if it is no picture.
+        what: what it is if it is no picture, for the error.
 
     Raises:
         BadAnswerError: if it is no picture, a damaged one, or one of another size.
@@ -277,19 +277,17 @@ def _service(template: str, level: Level) -> TileService:
     return TileService("XYZ tiles", "", level, address)
 
 
-def fetch_tiles(fetch: Fetch, address: str, choose: Callable[[Fetch], TileService]) -> FetchSummary:
-    """Fetch tiles as one image.
+def fetch_tiles(fetch: Fetch, address: str, service: TileService) -> FetchSummary:
+    """Fetch the tiles of an area as one image.
 
     Args:
         address: of the service, which the image is named by.
-        choose: returns the level of a layer that is fetched.
 
     Raises:
         ConfigError: if it is more than the limit.
         DataError: if a tile cannot be fetched, or all are missing.
         OutputError: if the image cannot be written, or another one has its name.
     """
-    service = choose(fetch)
     plan, level = plan_tiles(service.level, fetch.area), service.level.name
     origin = fetch.origin(service.kind, service.credit, layer=service.layer, level=level)
     size = f"z{level}" if level.isdecimal() else level.replace(" ", "")
