@@ -34,8 +34,7 @@ class Columns:
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Return the rows of all parts, of which there is one at least, one after the other."""
         return replace(
-            parts[0],
-            **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)},
+            parts[0], **{f.name: _joined([getattr(p, f.name) for p in parts]) for f in fields(cls)}
         )
 
 
@@ -45,3 +44,10 @@ def _taken(field: Any, rows: Ints | Bools) -> Any:  # noqa: ANN401 - a field of 
     if type(field) is dict:
         return {name: column[rows] for name, column in field.items()}
     return field[rows] if isinstance(field, np.ndarray) else field
+
+
+def _joined(columns: Sequence[Any]) -> Any:  # noqa: ANN401 - a field of any type
+    first = columns[0]
+    if type(first) is dict:
+        return {name: np.concatenate([each[name] for each in columns]) for name in first}
+    return np.concatenate(columns) if isinstance(first, np.ndarray) else first

@@ -242,7 +242,7 @@ def predict(data: Path, city: str, stem: str, checkpoint: Path) -> Probability:
     return replace(
         found,
         threshold=found.threshold if own is None else own,
-        edge_model=None if model is None else model.of_set(city),
+        edge_model=None if model is None else model.model_of(city),
     )
 
 

@@ -72,7 +72,7 @@ def measured_sets(
     measured = measure_run(config, workspace, listed, chips_of, graphs)
     if measured is not None:
         for name in sorted(set(measured.sets)):
-            yield f"{run.name} {name}".strip(), measured.take(measured.of_set(name))
+            yield f"{run.name} {name}".strip(), measured.take(measured.is_of_set(name))
 
 
 def fit(sets: dict[str, MeasuredEdges], selective: Collection[str]) -> LogisticModel:
@@ -117,8 +117,8 @@ def calibration_of(sets: dict[str, MeasuredEdges]) -> Calibration:
     share = np.concatenate([each.share for each in sets.values()])
     return Calibration(
         weights="",
-        chips=sum(len(each.place) for each in sets.values()),
-        places=sum(len(np.unique(each.place)) for each in sets.values()),
+        chips=sum(len(each.places) for each in sets.values()),
+        places=sum(len(set(each.places)) for each in sets.values()),
         km=float(length_m.sum()) / 1000,
         model=fit(sets, ()),
         reliability=measure_reliability(np.concatenate(confidence), share, length_m),

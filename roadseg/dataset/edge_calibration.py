@@ -9,7 +9,7 @@ import numpy as np
 import shapely
 from pydantic import Field
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Bools, Columns, Floats, Ints, Lines
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
 from roadseg.dataset.footprints import same_place_pairs
 from roadseg.roads.graph.clipping import clip_graph
@@ -38,7 +38,7 @@ _EDGE = "edge"  # Attribute of clipped edges: row of the whole edge.
 
 
 @dataclass(frozen=True)
-class ChipEdges:
+class ChipEdges(Columns):
     """Edges, or parts of edges, on a held-out chip, and the share of each that is real.
 
     Attributes:
@@ -58,26 +58,22 @@ class MeasuredEdges(ChipEdges):
 
     Attributes:
         chip: shape (k,), index of the chip of each edge.
-        place: shape (chips,), number of the place of each chip.
+        places: number of the place of each chip.
         sets: name of the set of each chip; an empty name without sets.
     """
 
     chip: Ints
-    place: Ints
+    places: Sequence[int]
     sets: Sequence[str]
 
     @classmethod
-    def of(cls, edges: Sequence[ChipEdges], places: Ints, sets: Sequence[str]) -> "MeasuredEdges":
+    def of_chips(
+        cls, edges: Sequence[ChipEdges], places: Sequence[int], sets: Sequence[str]
+    ) -> "MeasuredEdges":
         """Join the edges of at least one chip."""
-        terms = {
-            name: np.concatenate([each.terms[name] for each in edges]) for name in edges[0].terms
-        }
-        length_m, share = (
-            np.concatenate([getattr(each, name) for each in edges])
-            for name in ("length_m", "share")
-        )
+        every = ChipEdges.joined(edges)
         chip = np.repeat(np.arange(len(edges)), [len(each.share) for each in edges])
-        return cls(terms, length_m, share, chip, places, sets)
+        return cls(every.terms, every.length_m, every.share, chip, places, sets)
 
     @property
     def weight(self) -> Floats:
@@ -88,22 +84,12 @@ class MeasuredEdges(ChipEdges):
         """
         squares = (self.length_m**2).sum()
         each = self.length_m * (self.length_m.sum() / squares if squares else 0.0)
-        images = np.bincount(self.place)[self.place][self.chip]
+        images = np.bincount(self.places)[self.places][self.chip]
         return np.asarray(each / images)
 
-    def take(self, chosen: Bools) -> "MeasuredEdges":
-        """Return the chosen edges."""
-        return replace(
-            self,
-            terms={name: column[chosen] for name, column in self.terms.items()},
-            length_m=self.length_m[chosen],
-            share=self.share[chosen],
-            chip=self.chip[chosen],
-        )
-
-    def of_set(self, name: str) -> Bools:
-        """Return whether each edge belongs to a set."""
-        return np.array([of == name for of in self.sets], dtype=bool)[self.chip]
+    def is_of_set(self, name: str) -> Bools:
+        """Return whether each edge belongs to a set, shape (k,)."""
+        return np.array([own == name for own in self.sets], dtype=bool)[self.chip]
 
 
 @dataclass(frozen=True)
@@ -117,7 +103,7 @@ class Models:
         """Return the probability that each edge is real, shape (k,), by the model of its set."""
         confidence = self.overall.probability(edges.terms)
         for name, model in self.by_set.items():
-            is_own = edges.of_set(name)
+            is_own = edges.is_of_set(name)
             confidence[is_own] = model.probability(edges.take(is_own).terms)
         return confidence
 
@@ -158,13 +144,13 @@ class Calibration:
             return f"{based} of one place"
         return f"{based} (expected error {self.reliability.error:.3f})"
 
-    def of_set(self, name: str) -> EdgeModel:
+    def model_of(self, name: str) -> EdgeModel:
         """Return the model of a set; of all edges for an unknown set."""
         return self.by_set.get(name, self.model)
 
 
-def places_of(chips: Sequence[ChipRecord], labels: Mapping[str, Path]) -> Ints:
-    """Return the number of the place of each chip, shape (chips,).
+def places_of(chips: Sequence[ChipRecord], labels: Mapping[str, Path]) -> list[int]:
+    """Return the number of the place of each chip.
 
     Chips that overlap, or that share a label file without georeference, show one place. All chips
     of a scene without georeference count as one place.
@@ -178,7 +164,8 @@ def places_of(chips: Sequence[ChipRecord], labels: Mapping[str, Path]) -> Ints:
     first = {scene: row for row, scene in reversed(list(enumerate(scenes)))}
     local = [(first[scene], row) for row, scene in enumerate(scenes) if zones[row] == NO_ZONE]
     together = np.concatenate([pairs, np.array(local, dtype=np.int64).reshape(-1, 2)])
-    return connected_groups(together, nodes=len(chips))
+    places: list[int] = connected_groups(together, nodes=len(chips)).tolist()
+    return places
 
 
 def measure_chips(
@@ -223,7 +210,7 @@ def fit_models(measured: MeasuredEdges) -> Models:
 
     overall = _fit(measured, general_edge_model())
     names = sorted({name for name in measured.sets if name})
-    of_sets = {name: _fit(measured.take(measured.of_set(name)), overall) for name in names}
+    of_sets = {name: _fit(measured.take(measured.is_of_set(name)), overall) for name in names}
     return Models(overall, of_sets)
 
 
@@ -233,13 +220,13 @@ def cross_fit(measured: MeasuredEdges) -> Floats | None:
     Places are divided into up to 20 parts, with each set spread over them; each part is left out
     once.
     """
-    place_set = dict(zip(measured.place.tolist(), measured.sets, strict=True))
+    place_set = dict(zip(measured.places, measured.sets, strict=True))
     places = sorted(place_set, key=lambda place: (place_set[place], place))
     if len(places) < 2:  # noqa: PLR2004 - one place leaves no other
         return None
     part_of = np.zeros(max(places) + 1, dtype=np.int64)
     part_of[places] = np.arange(len(places)) % _PARTS
-    part = part_of[measured.place][measured.chip]
+    part = part_of[measured.places][measured.chip]
     confidence = np.zeros(len(part))
     for left_out in np.unique(part):
         models = fit_models(measured.take(part != left_out))
@@ -265,8 +252,8 @@ def calibrate(
 
     calibration = Calibration(
         weights="",
-        chips=len(measured.place),
-        places=len(np.unique(measured.place)),
+        chips=len(measured.places),
+        places=len(set(measured.places)),
         km=float(length_m.sum()) / 1000,
         model=of_edges(models.overall),
         by_set={name: of_edges(model) for name, model in models.by_set.items()},
@@ -277,7 +264,7 @@ def calibrate(
         calibration,
         reliability=_reliability(measured, confidence, np.ones(len(length_m), dtype=bool)),
         reliability_by_set={
-            name: _reliability(measured, confidence, measured.of_set(name))
+            name: _reliability(measured, confidence, measured.is_of_set(name))
             for name in models.by_set
         },
         kept={f"{precision:g}": _kept(measured, confidence, precision) for precision in precisions},

@@ -9,7 +9,7 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Array, Bytes, Floats, Lines
+from roadseg.arrays import Array, Bytes, Columns, Floats, Lines
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.review.apply import BESIDE_M, Revision, Road
@@ -35,7 +35,7 @@ _DECIDED: tuple[State, ...] = (*_CONFIRMED, "rejected")
 
 
 @dataclass(frozen=True)
-class Decided:
+class Decided(Columns):
     """Roads by what people decided about them, in one metric CRS.
 
     Attributes:
@@ -62,8 +62,7 @@ class Decided:
         lines = reproject(self.lines, self.crs, grid.metric_crs)
         reach_m = self.width_m.max(initial=0.0) / 2 + AROUND_M
         rows = np.flatnonzero(shapely.dwithin(lines, grid.footprint_m, reach_m))
-        columns = {name: getattr(self, name)[rows] for name in ("state", "width_m", "speed_mph")}
-        return replace(self, crs=grid.metric_crs, lines=lines[rows], **columns)
+        return replace(self.take(rows), crs=grid.metric_crs, lines=lines[rows])
 
     def ground(self, around_m: float) -> shapely.Geometry:
         """Return the ground around roads that were decided about."""

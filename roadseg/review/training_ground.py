@@ -188,10 +188,7 @@ def write_edit_mask(config: Config, workspace: Workspace, scene: TrainingScene) 
 
 def roads_near(roads: Sequence[Decided], grid: Grid) -> Decided:
     """Return the roads of all maps up to 500 m from the ground of a grid, in its metres."""
-    parts = [each.near(grid) for each in roads]
-    columns = ("lines", "state", "width_m", "speed_mph")
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
-    return Decided(grid.metric_crs, **joined)
+    return Decided.joined([each.near(grid) for each in roads])
 
 
 def _images(

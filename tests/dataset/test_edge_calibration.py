@@ -82,7 +82,7 @@ def drawn(places=12, per_place=20, *, selective=0.5, seed=0, sets=("",)):
         share = (random.random(per_place) < chance).astype(float)
         edges.append(ChipEdges(terms, np.full(per_place, 50.0), share))
         names.append(sets[nth])
-    return MeasuredEdges.of(edges, np.arange(places), names)
+    return MeasuredEdges.of_chips(edges, list(range(places)), names)
 
 
 def test_confidence_at_places_left_out_is_right_as_often_as_it_says():
@@ -128,7 +128,7 @@ def test_the_surest_edges_are_as_precise_as_asked_for_where_that_is_known():
 
 def test_images_of_one_place_count_as_one():
     measured = drawn(places=4)
-    same = replace(measured, place=np.zeros(4, dtype=np.int64))
+    same = replace(measured, places=[0] * 4)
     assert same.weight == pytest.approx(measured.weight / 4)
 
 
@@ -164,7 +164,7 @@ def test_a_damaged_file_is_one_line(checkpoint, text):
 
 def test_edges_have_the_confidence_of_the_model_of_their_set():
     measured = drawn(places=20, sets=("a", "b"))
-    models, own = fit_models(measured), measured.of_set("b")
+    models, own = fit_models(measured), measured.is_of_set("b")
     terms = measured.take(own).terms
     found = models.confidence(measured)[own]
     assert np.array_equal(found, models.by_set["b"].probability(terms))
@@ -173,8 +173,8 @@ def test_edges_have_the_confidence_of_the_model_of_their_set():
 
 def test_a_set_that_was_not_measured_has_the_model_of_all():
     found = calibrate(drawn(sets=("a", "b")))
-    assert found.of_set("a") == found.by_set["a"]
-    assert found.of_set("c") == found.model
+    assert found.model_of("a") == found.by_set["a"]
+    assert found.model_of("c") == found.model
 
 
 def test_a_chip_without_roads_has_no_edges():

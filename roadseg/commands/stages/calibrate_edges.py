@@ -158,7 +158,7 @@ def measure_run(
     set_of = listed.set_of
     sets = [set_of[chip.scene] for chip in chips]
     labels = {scene.name: scene.labels for scene in listed.scenes}
-    return MeasuredEdges.of(edges, places_of(chips, labels), sets)
+    return MeasuredEdges.of_chips(edges, places_of(chips, labels), sets)
 
 
 def keep_calibration(

@@ -298,7 +298,7 @@ def _calibrated(
         ], None
     calibration = calibrate(measured, precision=config.graph.precision, least_threshold=least)
     return [
-        replace(scene, edge_model=calibration.of_set(scene.set), graph=graphs.get(scene.name))
+        replace(scene, edge_model=calibration.model_of(scene.set), graph=graphs.get(scene.name))
         for scene in scenes
     ], calibration
 
