@@ -109,11 +109,11 @@ class Config(Section):
         """
         if not name:
             return self
-        for of in self.sets:
-            if of.name == name:
-                given = of.imagery.model_fields_set
-                imagery = RunImageryOptions.model_construct(given, **dict(of.imagery))
-                return self.model_copy(update={"imagery": imagery, "labels": of.labels})
+        for own in self.sets:
+            if own.name == name:
+                given = own.imagery.model_fields_set
+                imagery = RunImageryOptions.model_construct(given, **dict(own.imagery))
+                return self.model_copy(update={"imagery": imagery, "labels": own.labels})
         raise ConfigError(
             f"imagery.sets.{name}: missing, but chips.json contains scenes of this set; restore "
             "it, or run `roadseg prepare` again"
@@ -395,14 +395,14 @@ def _with_paths(config: Config, change: Callable[[str], str]) -> Config:
         return change(str(with_home(text)))
 
     sets = {
-        name: of.model_copy(
+        name: own.model_copy(
             update={
-                "images": tuple(map(change, of.images)),
-                "roads": tuple(map(change, of.roads)),
-                "labels": _with_area(of.labels, change),
+                "images": tuple(map(change, own.images)),
+                "roads": tuple(map(change, own.roads)),
+                "labels": _with_area(own.labels, change),
             }
         )
-        for name, of in config.imagery.sets.items()
+        for name, own in config.imagery.sets.items()
     }
     sections: dict[str, dict[str, Any]] = {
         "imagery": {

@@ -51,7 +51,7 @@ STAGE = {
 
 from dataclasses import dataclass
 
-from roadseg.commands.stages.declared_stages import made_by
+from roadseg.commands.stages.declared_stages import stage_input
 from roadseg.dataset.chips import read_chips
 from roadseg.system.files import atomic_write
 from roadseg.system.stage_records import MadeFrom, Stage
@@ -88,7 +88,7 @@ def _stage(config, workspace):
     settings = config.count.model_dump(mode="json")
     return Stage(
         workspace.record("count"),
-        lambda: MadeFrom(settings, made_by("prepare", workspace)),
+        lambda: MadeFrom(settings, stage_input("prepare", workspace)),
         writes=[workspace.count],
         unit="scenes",
     )

@@ -25,7 +25,7 @@ from roadseg.system.text import count
 from roadseg.system.units import road_text
 
 if TYPE_CHECKING:
-    from roadseg.dataset.reference_graphs import Area
+    from roadseg.raster.extents import Polygons
 
 # Files in the folder of a checkpoint.
 CONFIDENCE_FILE, WEIGHTS = "confidence.json", "best.safetensors"
@@ -169,7 +169,7 @@ def places_of(chips: Sequence[ChipRecord], labels: Mapping[str, Path]) -> list[i
 
 
 def measure_chips(
-    graph: RoadGraph, terms: Terms, reference: RoadGraph, areas: "Sequence[Area]"
+    graph: RoadGraph, terms: Terms, reference: RoadGraph, areas: "Sequence[Polygons]"
 ) -> list[ChipEdges]:
     """Return the edges on each chip of a scene, and the share of each that is real.
 

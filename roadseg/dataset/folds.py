@@ -26,20 +26,20 @@ _LARGEST_SHARE = 0.5  # Of the chips, in one fold; in one of two folds 1.5 times
 _MORE_THAN_EVEN = 1.5
 
 
-def ground_blocks(centres_m: Floats, grounds: Sequence[Hashable], *, block_m: float) -> list[Block]:
+def ground_blocks(centres_m: Floats, frames: Sequence[Hashable], *, block_m: float) -> list[Block]:
     """Return the square block of ground in which each chip's centre lies.
 
     Args:
         centres_m: shape (n, 2), x and y of chip centres, metres.
-        grounds: origin of the metres of each chip: the EPSG number of its metric CRS, or the name
+        frames: origin of the metres of each chip: the EPSG number of its metric CRS, or the name
             of its scene without georeference.
         block_m: side of a block, metres; a centre on an edge belongs to the higher block.
 
     Returns:
-        A block for each chip, as (ground, column, row).
+        A block for each chip, as (frame, column, row).
     """
     cells = np.floor(np.asarray(centres_m).reshape(-1, 2) / block_m).astype(np.int64)
-    return [(ground, int(x), int(y)) for ground, (x, y) in zip(grounds, cells, strict=True)]
+    return [(frame, int(x), int(y)) for frame, (x, y) in zip(frames, cells, strict=True)]
 
 
 def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:
@@ -118,7 +118,7 @@ def folds_by_name(
     _refuse("is neither a chip nor a scene", [n for n in given if n not in known], given)
     wrong = [f"{name} (fold {fold})" for name, fold in given.items() if not 0 <= fold < folds]
     _refuse(f"is in none of the folds 0 to {folds - 1}", wrong, given)
-    of_chip = [given.get(name, given.get(of)) for name, of in zip(chips, scenes, strict=True)]
+    of_chip = [given.get(name, given.get(scene)) for name, scene in zip(chips, scenes, strict=True)]
     _refuse("has no fold", [n for n, f in zip(chips, of_chip, strict=True) if f is None], chips)
     empty = sorted(set(range(folds)) - set(of_chip))
     if empty:
@@ -129,8 +129,8 @@ def folds_by_name(
 def _fill_first_fold(fold_of_group: Ints, is_own: Bools, sizes: Ints, folds: int) -> None:
     """Exchange the share of a set in fold 0 with its smallest, unless that leaves a fold empty."""
     shares, others = (
-        np.bincount(fold_of_group[of], weights=sizes[of], minlength=folds)
-        for of in (is_own, ~is_own)
+        np.bincount(fold_of_group[side], weights=sizes[side], minlength=folds)
+        for side in (is_own, ~is_own)
     )
     givers = np.flatnonzero((shares > 0) & (shares[0] + others > 0))
     if len(givers) == 0 or not _FEWEST_SHARES <= np.count_nonzero(shares) < folds:
@@ -148,9 +148,9 @@ def _indexed(groups: Sequence[Hashable]) -> tuple[list[Hashable], Ints]:
     return names, np.array([number[group] for group in groups], dtype=np.int64)
 
 
-def _refuse(what: str, names: Sequence[str], of: Collection[str]) -> None:
+def _refuse(what: str, names: Sequence[str], every: Collection[str]) -> None:
     if names:
-        raise ValueError(f"{names[0]} {what} ({len(names)} of {len(of)})")
+        raise ValueError(f"{names[0]} {what} ({len(names)} of {len(every)})")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from roadseg.roads.graph.groups import connected_groups
 
 Corners = Floats
 Pairs = Ints
-Ground = int | str  # EPSG number of a metric CRS, or the name of a scene without georeference.
+Frame = int | str  # EPSG number of a metric CRS, or the name of a scene without georeference.
 
 OVERLAP_SHARE = 0.01
 _EARTH_KM = 6371.0
@@ -122,7 +122,7 @@ def areas_apart(degrees: Corners, *, gap_km: float) -> Ints:
     return np.argsort(np.argsort(first))[number]
 
 
-def ground_of(chip: ChipRecord) -> Ground:
+def frame_of(chip: ChipRecord) -> Frame:
     """Return the coordinate frame of a chip: its zone or, without georeference, its scene."""
     return chip.scene if chip.zone == NO_ZONE else chip.zone
 
@@ -136,12 +136,12 @@ def nearest_m(chips: Sequence[ChipRecord], others: Sequence[ChipRecord]) -> Floa
     Returns:
         Metres, shape (n,): 0 if footprints touch or overlap, infinite if there is no other chip.
     """
-    grounds = np.array([ground_of(chip) for chip in chips], dtype=object)
+    frames = np.array([frame_of(chip) for chip in chips], dtype=object)
     nearest = np.full(len(chips), np.inf)
-    for ground in dict.fromkeys(grounds):
-        here = np.flatnonzero(grounds == ground)
-        tree = shapely.STRtree(_shapes_on(others, ground))
-        own = _shapes_on([chips[index] for index in here.tolist()], ground)
+    for frame in dict.fromkeys(frames):
+        here = np.flatnonzero(frames == frame)
+        tree = shapely.STRtree(_shapes_on(others, frame))
+        own = _shapes_on([chips[index] for index in here.tolist()], frame)
         (found, _), metres = tree.query_nearest(own, all_matches=False, return_distance=True)
         nearest[here[found]] = metres
     return nearest
@@ -154,10 +154,10 @@ def near_pairs(chips: Sequence[ChipRecord], *, within_m: float) -> Pairs:
         Indices, shape (m, 2), in any order; a pair may occur twice.
     """
     pairs = [np.empty((0, 2), dtype=np.int64)]
-    grounds = np.array([ground_of(chip) for chip in chips], dtype=object)
-    for ground in dict.fromkeys(grounds):
-        here = np.flatnonzero(grounds == ground)
-        tree = shapely.STRtree(_shapes_on(chips, ground))
+    frames = np.array([frame_of(chip) for chip in chips], dtype=object)
+    for frame in dict.fromkeys(frames):
+        here = np.flatnonzero(frames == frame)
+        tree = shapely.STRtree(_shapes_on(chips, frame))
         first, second = tree.query(tree.geometries[here], "dwithin", within_m)
         pairs.append(np.column_stack([here[first], second]))
     found = np.concatenate(pairs)
@@ -222,17 +222,17 @@ def _polygons(corners: Corners) -> Shapes:
     return np.asarray(shapely.polygons(corners), dtype=object)
 
 
-def _shapes_on(chips: Sequence[ChipRecord], ground: Ground) -> Shapes:
+def _shapes_on(chips: Sequence[ChipRecord], frame: Frame) -> Shapes:
     """Return the footprint of each chip in a coordinate frame, metres; None if it is not in it."""
     shapes = np.full(len(chips), None, dtype=object)
-    is_home = np.array([ground_of(chip) == ground for chip in chips], dtype=bool)
+    is_home = np.array([frame_of(chip) == frame for chip in chips], dtype=bool)
     corners = np.array([chip.corners_m for chip in chips], dtype=np.float64).reshape(-1, 4, 2)
     shapes[is_home] = shapely.polygons(corners[is_home])
     zones = np.array([chip.zone for chip in chips], dtype=np.int64)
     beyond = np.flatnonzero(~is_home & (zones != NO_ZONE))
-    if isinstance(ground, int) and len(beyond):
+    if isinstance(frame, int) and len(beyond):
         lon, lat = np.moveaxis(corners_degrees(corners[beyond], zones[beyond]), -1, 0)
-        to_metres = transformer(DEGREES, CRS.from_epsg(ground))
+        to_metres = transformer(DEGREES, CRS.from_epsg(frame))
         moved = np.stack(to_metres.transform(lon, lat), axis=-1)
         is_found = np.isfinite(moved).all(axis=(1, 2))  # No zone reaches all around the globe.
         shapes[beyond[is_found]] = shapely.polygons(moved[is_found])

@@ -134,9 +134,9 @@ class PrepareSummary:
     def shifted_by_key(self) -> "dict[str, SetFigures | PrepareSummary]":
         """Figures of the sets, or of all scenes, by the setting that corrects a measured shift."""
         every: dict[str, SetFigures | PrepareSummary] = {
-            f"imagery.sets.{name}.labels.shift": of for name, of in self.sets.items()
+            f"imagery.sets.{name}.labels.shift": own for name, own in self.sets.items()
         } or {"labels.shift": self}
-        return {key: of for key, of in every.items() if of.remaining_m}
+        return {key: own for key, own in every.items() if own.remaining_m}
 
     def __str__(self) -> str:
         """Return the summary as a table."""

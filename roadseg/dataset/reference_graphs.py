@@ -15,7 +15,7 @@ from roadseg.arrays import Bools, Bytes
 from roadseg.dataset.chips import SceneRecord
 from roadseg.dataset.scenes import complete_area, read_labels
 from roadseg.errors import MissingInputError
-from roadseg.raster.extents import polygons_in
+from roadseg.raster.extents import Polygons, polygons_in
 from roadseg.raster.grid import Grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import CERTAIN, Window, cut_blocks
@@ -32,8 +32,6 @@ from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.roads.tracing.trace import find_graph
 from roadseg.system.files import is_mask_file, is_virtual
 from roadseg.system.fingerprints import stamp
-
-Area = shapely.Polygon | shapely.MultiPolygon
 
 _LEAST_GAP_M2 = 1000.0  # Smaller ground without data leaves gaps that roads are linked across.
 _BLOCK_PX = 2048  # Side of the blocks in which a mask is read.
@@ -55,7 +53,7 @@ class Reference:
     complete: shapely.MultiPolygon | None
     mask: Path
 
-    def area_in(self, window: Window) -> Area:
+    def area_in(self, window: Window) -> Polygons:
         """Return the part of a window of the scene in which a prediction is measured.
 
         Ground of 1,000 m2 and more where the image, or a mask of labels, has no data is left out.
@@ -63,7 +61,7 @@ class Reference:
         Raises:
             DataError: if the mask cannot be read.
         """
-        area: Area = self.grid.crop(*window).footprint_m
+        area: Polygons = self.grid.crop(*window).footprint_m
         if self.complete is not None:
             area = polygons_in(area & self.complete)
         gaps = []

@@ -15,6 +15,8 @@ from roadseg.arrays import Bools
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
 
+Polygons = shapely.Polygon | shapely.MultiPolygon
+
 LEAST_SIDE_PX = 32  # Pixels of a scene or of a part of one; the network halves windows five times.
 _MIN_OVERLAP_PX = 0.001  # Pixels; windows that overlap the area by less do not touch it.
 _ROAD_M = 6.0  # Metres; thinning ends half of a road before the outline that cuts the road.
@@ -111,7 +113,7 @@ class ScenePart:
         return self.extent is None and self.window == (0, 0, grid.height, grid.width)
 
 
-def part_of(grid: Grid, ground: shapely.Polygon | shapely.MultiPolygon) -> ScenePart | None:
+def part_of(grid: Grid, ground: Polygons) -> ScenePart | None:
     """Return the part of a scene that lies in an area; None if they do not overlap.
 
     Args:
@@ -149,7 +151,7 @@ def polygons_in(geometry: shapely.Geometry) -> shapely.MultiPolygon:
     return shapely.MultiPolygon([part for part in parts if isinstance(part, shapely.Polygon)])
 
 
-def ground_of(grid: Grid, extent: Extent | None) -> shapely.Polygon | shapely.MultiPolygon:
+def ground_of(grid: Grid, extent: Extent | None) -> Polygons:
     """Return the outline of a raster, or of its extent if there is one, in `grid.metric_crs`."""
     if extent is None:
         return grid.footprint_m

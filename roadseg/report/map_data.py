@@ -15,7 +15,7 @@ from roadseg.dataset.footprints import areas_apart
 from roadseg.raster.grid import DEGREES, Grid, reproject, transformer
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 from roadseg.roads.graph.travel import add_travel
-from roadseg.roads.labels.areas import Area as WorkArea
+from roadseg.roads.labels.areas import Area
 
 Box = tuple[float, float, float, float]  # West, south, east and north.
 
@@ -27,7 +27,7 @@ _DECIMALS = {"length_m": 4, TRAVEL_TIME: 5}  # Decimals of attributes; others ha
 
 
 @dataclass(frozen=True)
-class Area:
+class MapArea:
     """Scenes that are shown on one map.
 
     Attributes:
@@ -50,7 +50,7 @@ class Area:
         """Bounds of all scenes, from the origin on."""
         return relative(shapely.total_bounds(self.outlines), self.origin)
 
-    def inside(self, work: WorkArea) -> shapely.MultiPolygon:
+    def inside(self, work: Area) -> shapely.MultiPolygon:
         """Return the polygons of an area to work in, on and around the scenes, in this CRS."""
         west, south, east, north = shapely.total_bounds(self.outlines).tolist()
         grid = Grid(self.crs, Affine(east - west, 0, west, 0, south - north, north), 1, 1)
@@ -60,13 +60,13 @@ class Area:
         polygons = np.array([work.on(grid)], dtype=object)
         return cast("shapely.MultiPolygon", reproject(polygons, grid.metric_crs, self.crs)[0])
 
-    def km2(self, work: WorkArea | None = None) -> float:
+    def km2(self, work: Area | None = None) -> float:
         """Return the area of all scenes, or of their part in an area; overlaps count once."""
         ground = shapely.union_all(self.outlines)
         return float((ground & self.inside(work) if work else ground).area) / 1e6
 
 
-def map_areas(grids: Sequence[Grid]) -> list[Area]:
+def map_areas(grids: Sequence[Grid]) -> list[MapArea]:
     """Group scenes by map: those less than 20 km apart share one.
 
     Each scene without georeference has its own map.
@@ -91,7 +91,7 @@ def relative(bounds: Sequence[float] | Floats, origin: tuple[float, float]) -> B
     return west, south, east, north
 
 
-def describe_area(area: Area) -> dict[str, Any]:
+def describe_area(area: MapArea) -> dict[str, Any]:
     """Return an area as JSON values for the page.
 
     `to_degrees` and `from_degrees` convert x, y to longitude, latitude and back; both are None
@@ -142,13 +142,13 @@ def terms() -> list[tuple[int, int]]:
     return [(i, j) for i in range(_DEGREE + 1) for j in range(_DEGREE + 1 - i)]
 
 
-def _area(grids: Sequence[Grid], rows: Sequence[int]) -> Area:
+def _area(grids: Sequence[Grid], rows: Sequence[int]) -> MapArea:
     crs = grids[rows[0]].metric_crs
     outlines = np.array([grids[row].footprint_in(crs) for row in rows], dtype=object)
-    return Area(crs, tuple(rows), outlines)
+    return MapArea(crs, tuple(rows), outlines)
 
 
-def _spread(area: Area) -> Floats:
+def _spread(area: MapArea) -> Floats:
     """Return points over an area, closer to each other at its rim."""
     west, south, east, north = area.box
     # Chebyshev nodes keep the error of a polynomial even over the whole area.

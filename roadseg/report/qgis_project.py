@@ -13,7 +13,7 @@ from pyproj import CRS
 
 from roadseg.raster.images import RasterFacts, read_grid
 from roadseg.raster.scaling import Scaling
-from roadseg.report.map_data import Area
+from roadseg.report.map_data import MapArea
 from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.roads.formats.gpkg_styles import column_aliases, edge_renderer, node_renderer
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -206,7 +206,7 @@ def _crs(crs: CRS) -> ET.Element:
     return element
 
 
-def _add_view(root: ET.Element, area: Area) -> None:
+def _add_view(root: ET.Element, area: MapArea) -> None:
     """Add the initial extent of the map: all scenes of an area."""
     canvas = ET.SubElement(root, "mapcanvas", name="theMapCanvas")
     extent = ET.SubElement(canvas, "extent")

@@ -24,7 +24,7 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling, read_scaling
 from roadseg.raster.windows import Window
 from roadseg.report.map_data import (
-    Area,
+    MapArea,
     Precision,
     describe_area,
     encode_graph,
@@ -100,7 +100,7 @@ class ReportScenes:
     """
 
     scenes: list[ReportScene]
-    areas: list[Area]
+    areas: list[MapArea]
     networks: dict[int, RoadGraph]
     joined: frozenset[str]
     scaling: Scaling | None
@@ -349,7 +349,7 @@ class _Joined:
 
 
 def _networks(
-    workspace: Workspace, scenes: Sequence[ReportScene], areas: Sequence[Area]
+    workspace: Workspace, scenes: Sequence[ReportScene], areas: Sequence[MapArea]
 ) -> tuple[dict[int, RoadGraph], frozenset[str]]:
     """Read the network of touching scenes, split by map, and the names of these scenes."""
     record, path = workspace.record("graph"), workspace.graph(ROAD_NETWORK)

@@ -13,7 +13,7 @@ from roadseg.arrays import Bytes, Floats
 from roadseg.raster.extents import ScenePart
 from roadseg.raster.grid import Grid, reproject, reproject_points
 from roadseg.raster.windows import Window
-from roadseg.report.map_data import Area, Precision, encode_column, encode_lines
+from roadseg.report.map_data import MapArea, Precision, encode_column, encode_lines
 from roadseg.report.pictures import photo_uri, probability_uri, read_photo, read_road
 from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.review.apply import Change, Revision
@@ -47,7 +47,7 @@ class Sheet:
 
     def __init__(self, shown: ReportScenes, number: int) -> None:
         """Take the roads of an area, all of its scenes together."""
-        self.area: Area = shown.areas[number]
+        self.area: MapArea = shown.areas[number]
         self._shown = shown
         self.scenes: list[ReportScene] = [shown.scenes[row] for row in self.area.scenes]
         self.place = self.scenes[0].name if self.scenes[0].grid.is_local else ""
@@ -89,9 +89,9 @@ class Sheet:
         base = self.revision.base
         known = {"confidence": "confidence", "kph": "speed_kph", "inferred": "inferred"}
         columns = {
-            name: encode_column(of, base.attributes[of])["values"]
-            for name, of in known.items()
-            if of in base.attributes
+            name: encode_column(attribute, base.attributes[attribute])["values"]
+            for name, attribute in known.items()
+            if attribute in base.attributes
         }
         if "kph" in columns:
             for row in np.flatnonzero(assumed_speeds(base.attributes, len(base.lines))):
@@ -231,7 +231,7 @@ def draw_path(start: Floats, goal: Floats, pixels: PixelSource) -> shapely.LineS
     return line
 
 
-def _disjoint_union(graphs: Sequence[RoadGraph], area: Area) -> RoadGraph:
+def _disjoint_union(graphs: Sequence[RoadGraph], area: MapArea) -> RoadGraph:
     """Return several graphs as one on a map."""
     if not graphs:
         return graph_from_lines(np.zeros(0, dtype=object), area.crs)

@@ -99,11 +99,11 @@ def speed_unit() -> ShownSpeed:
     return "km/h" if is_metric() else "mph"
 
 
-def speed(kph: float) -> float:
+def to_speed_unit(kph: float) -> float:
     """Return a speed in `speed_unit`."""
     return kph if is_metric() else kph / KM_PER_MILE
 
 
 def speed_text(kph: float) -> str:
     """Return a speed in whole units: `40 km/h`, `25 mph`."""
-    return f"{speed(kph):.0f} {speed_unit()}"
+    return f"{to_speed_unit(kph):.0f} {speed_unit()}"

@@ -207,7 +207,7 @@ def _write_new_roads(path: Path, roads: NewRoads, tags: list[dict[str, str]]) ->
         "status": np.where(roads.is_added, "added", "to check"),
         "length_m": metres.round(1),
         "confidence": confidence.round(3),
-        **{name: np.array([of.get(name) for of in tags], dtype=object) for name in _TAGS},
+        **{name: np.array([each.get(name) for each in tags], dtype=object) for name in _TAGS},
     }
     lines = reproject(roads.lines, roads.crs, DEGREES)[order]
     with atomic_write(path) as partial:

@@ -18,7 +18,7 @@ from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import refuse_to_overwrite
 from roadseg.system.progress import Progress
 from roadseg.system.text import Summary, count
-from roadseg.system.units import road_text, speed, speed_unit
+from roadseg.system.units import road_text, speed_unit, to_speed_unit
 
 _LEAST_SHARE = 0.0005  # Of the length; less is nothing to speak of.
 
@@ -46,7 +46,7 @@ class ConvertSummary(Summary):
         roads = f"{road_text(self.road_km)} of roads"
         parts = [f"{roads}: {count(self.nodes, 'node')}, {count(self.edges, 'edge')}", self.output]
         if self.assumed_share >= _LEAST_SHARE:
-            usual = f"{speed(DEFAULT_SPEED_MPH * KPH_PER_MPH):.0f} {speed_unit()}"
+            usual = f"{to_speed_unit(DEFAULT_SPEED_MPH * KPH_PER_MPH):.0f} {speed_unit()}"
             parts.append(
                 f"speeds are assumed on {self.assumed_share:.1%} of the length, where none is "
                 f"stated: the usual one of the road class, or {usual}"

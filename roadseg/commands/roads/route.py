@@ -40,13 +40,13 @@ from roadseg.system.units import (
     is_metric,
     road_text,
     short_text,
-    speed,
     speed_unit,
     to_road_unit,
+    to_speed_unit,
 )
 from roadseg.system.workspace import ROAD_NETWORK, Workspace
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 Place = tuple[float, float]  # Longitude and latitude, or x and y of a graph in local metres.
 
@@ -233,7 +233,7 @@ def _enter(
     name = f"{option} {place[0]:.9g},{place[1]:.9g}"
     with_place, node, away_m = add_node(graph, _metric(graph.crs, place, name))
     if _FAR_M < away_m <= snap_m:
-        logger.warning("%s: the nearest road for cars is %s away", name, short_text(away_m))
+        _log.warning("%s: the nearest road for cars is %s away", name, short_text(away_m))
     if away_m > snap_m:
         swapped = _if_swapped(graph, place, option, snap_m)
         raise ConfigError(
@@ -339,7 +339,7 @@ def _itinerary(sections: list[RouteSection]) -> str:
     length_unit = "m" if is_metric() else "mi"
     rows = [["road", *(["class"] if is_named else []), speed_unit(), length_unit, "s"]]
     for section in sections:
-        kph = "-" if section.speed_kph is None else f"{speed(section.speed_kph):.0f}"
+        kph = "-" if section.speed_kph is None else f"{to_speed_unit(section.speed_kph):.0f}"
         seconds = "-" if section.seconds is None else f"{section.seconds:.1f}"
         highway = section.highway or "road"
         road = [section.name or "-", highway] if is_named else [highway]

@@ -43,7 +43,7 @@ from roadseg.system.workspace import ROAD_NETWORK
 if TYPE_CHECKING:
     from roadseg.roads.tracing.trace import PixelSource
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 Record = dict[str, Any]
 _Sources = Mapping[str, tuple[RoadSource, RoadSource | None]]  # Both sides of each pair.
@@ -139,7 +139,7 @@ def run(
     if any(other for name, other in matched.items() if name != ROAD_NETWORK):
         matched.pop(ROAD_NETWORK, None)
     if left_over:
-        logger.warning("%s", _left_over_text(left_over))
+        _log.warning("%s", _left_over_text(left_over))
     pixels = find_placement(image, gsd_m)
     to_compare = {
         name: (sides[0][name], None if other is None else sides[1][other])
@@ -205,7 +205,7 @@ def compare_pixels(name: str, ours: DrawnRoads, theirs: DrawnRoads | None) -> Co
     other = np.zeros_like(road)
     if theirs is not None and theirs.raster is not None:
         if theirs.raster.grid != ours.raster.grid:
-            logger.warning(
+            _log.warning(
                 "%s: the masks differ in location or size, so pixels are not compared", name
             )
             return None

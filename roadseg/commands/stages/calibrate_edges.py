@@ -44,7 +44,7 @@ _CANDIDATES = (0.3, 0.5, 0.7, 0.8, 0.9)  # Least thresholds that are tried.
 _MOST_CHIPS = 32  # On which they are tried.
 
 
-def open_scene(
+def open_with_reference(
     config: Config, workspace: Workspace, scene: SceneRecord
 ) -> tuple[ProbabilityFile, Reference]:
     """Open the probabilities of a scene with held-out chips, and read its labelled roads.
@@ -105,7 +105,7 @@ def _score_thresholds(
 ) -> Floats:
     """Return the APLS of chips at the threshold of the network, and with each candidate."""
     scene, chips = given
-    pixels, reference = open_scene(config.of_set(scene.set), workspace, scene)
+    pixels, reference = open_with_reference(config.of_set(scene.set), workspace, scene)
     # Not as `evaluate` is set to compare: its section changes no graph.
     grid, comparing = pixels.grid, CompareOptions()
     own = config.graph.threshold_for(pixels.threshold)
@@ -149,7 +149,7 @@ def measure_run(
     for name, graph in graphs.items():
         chips += chips_of[name]
         scene = listed.scene(name)
-        pixels, reference = open_scene(config.of_set(scene.set), workspace, scene)
+        pixels, reference = open_with_reference(config.of_set(scene.set), workspace, scene)
         areas = [reference.area_in(chip.window) for chip in chips_of[name]]
         terms = edge_terms(graph, border_of(pixels.grid, pixels.extent))
         edges += measure_chips(graph, terms, reference.roads, areas)
@@ -161,7 +161,7 @@ def measure_run(
     return MeasuredEdges.of_chips(edges, places_of(chips, labels), sets)
 
 
-def keep_calibration(
+def write_calibrations(
     workspace: Workspace, predicted: Predicted, calibration: Calibration | None
 ) -> list[Path]:
     """Write a calibration beside the weights of the networks that predicted; return the files.

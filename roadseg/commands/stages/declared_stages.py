@@ -81,7 +81,7 @@ class Sources:
     fingerprints: Mapping[Path, str]
     outside: int = 0
 
-    def of_scene(self, name: str) -> dict[str, str]:
+    def fingerprints_of(self, name: str) -> dict[str, str]:
         """Return the fingerprints of the files of a scene, by their role: image, labels, area 0."""
         scene = self.scenes[name]
         files = {"image": scene.image, "labels": scene.labels}
@@ -91,8 +91,8 @@ class Sources:
 
 def prepared_files(record: Record) -> dict[tuple[str, str], str]:
     """Return the fingerprints of the files that `prepare` read, by their role and scene."""
-    named = (key.partition(" of ") for key in record.inputs)
-    return {(role, scene): record.inputs[f"{role}{of}{scene}"] for role, of, scene in named}
+    split = {key: key.partition(" of ") for key in record.inputs}
+    return {(role, scene): record.inputs[key] for key, (role, _, scene) in split.items()}
 
 
 def sources_of(config: Config, workspace: Workspace) -> Sources:
@@ -103,11 +103,11 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
     """
     scenes = find_scenes(config.sets)
     found = find_sources(scenes, area_setting=config.imagery.area)
-    for of in config.sets:
-        if of.imagery.crs is not None:  # pyproj is slow to import.
+    for scene_set in config.sets:
+        if scene_set.imagery.crs is not None:  # pyproj is slow to import.
             from roadseg.raster.grid import crs_setting
 
-            crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
+            crs_setting(scene_set.imagery.crs, f"{scene_set.key or 'imagery.'}crs")
     files = ((source.image, source.labels, *source.area) for source in found.values())
     paths = list(itertools.chain.from_iterable(files))
     made = workspace.root, workspace.masks, workspace.probabilities, workspace.graphs
@@ -146,7 +146,7 @@ def _made_from(
     return MadeFrom(settings | dict(more or {}), inputs, defaults)
 
 
-def made_by(stage: str, workspace: Workspace) -> dict[str, str]:
+def stage_input(stage: str, workspace: Workspace) -> dict[str, str]:
     """Return the key of an earlier stage, as an input of a later one.
 
     Raises:
@@ -176,10 +176,10 @@ def prepare_stage(config: Config, workspace: Workspace, sources: Sources | None 
         inputs = _area(config)
         for name, source in found.scenes.items():
             of_set = {"set": source.set.name} if source.set.name else {}
-            contents = found.of_scene(name) | of_set
+            contents = found.fingerprints_of(name) | of_set
             inputs |= {f"{what} of {name}": content for what, content in contents.items()}
         defaults = {"imagery": ImageryOptions.defaults(), "labels": LabelOptions.defaults()}
-        of_sets = {f"set {of.name}": defaults for of in config.sets}
+        of_sets = {f"set {each.name}": defaults for each in config.sets}
         return MadeFrom(_mask_settings(config), inputs, defaults | of_sets)
 
     return Stage(
@@ -198,8 +198,9 @@ def _mask_settings(config: Config) -> dict[str, Any]:
         of_labels = labels.model_dump(mode="json", exclude={"licence", "roads", "area"})
         return {"imagery": of_images, "labels": of_labels}
 
-    of_sets = {f"set {of.name}": settings(of.imagery, of.labels) for of in config.sets if of.name}
-    return settings(config.imagery, config.labels) | of_sets
+    return settings(config.imagery, config.labels) | {
+        f"set {each.name}": settings(each.imagery, each.labels) for each in config.sets if each.name
+    }
 
 
 def _require_read_as_prepared(config: Config, workspace: Workspace) -> None:
@@ -208,27 +209,20 @@ def _require_read_as_prepared(config: Config, workspace: Workspace) -> None:
     prepared = read_record(path)
     before = by_dotted_key(prepared.settings if prepared else {})
     for key, now in by_dotted_key(_mask_settings(config)).items():
-        of, _, option = key.rpartition("imagery.")
+        set_key, _, option = key.rpartition("imagery.")
         if option in _READ_BY and before.get(key, now) != now:
-            name = f"imagery.{option}{of.rstrip('.').replace('set ', ' of ')}"
+            name = f"imagery.{option}{set_key.rstrip('.').replace('set ', ' of ')}"
             raise DataError(
                 f"{path}: found {name} {json.dumps(before[key])}, expected {json.dumps(now)} as "
                 "in the config; run `roadseg prepare` again, or set it as it was"
             )
 
 
-def _ground(config: Config, workspace: Workspace) -> dict[str, str]:
-    """Return the area as an input of a stage; refuse to read images differently than prepare."""
-    area = _area(config)
-    _require_read_as_prepared(config, workspace)
-    return area
-
-
-def _split(config: Config, workspace: Workspace) -> Stage:
+def _split_stage(config: Config, workspace: Workspace) -> Stage:
     options = config.split
 
     def made_from() -> MadeFrom:
-        inputs = made_by("prepare", workspace)
+        inputs = stage_input("prepare", workspace)
         more = {"sets": set_names(config)} if options.method == "sets" else {}
         if options.method == "file":
             inputs["split.file"] = fingerprint(options.own_folds)
@@ -252,7 +246,7 @@ def set_names(config: Config) -> list[str]:
     Raises:
         ConfigError: if there is only one.
     """
-    names = [of.name for of in config.sets]
+    names = [each.name for each in config.sets]
     if len(names) == 1:
         raise ConfigError(
             'split.method: "sets" makes one fold per set, but imagery.sets has fewer than two; '
@@ -261,18 +255,18 @@ def set_names(config: Config) -> list[str]:
     return names
 
 
-def _train(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
+def _train_stage(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
     # A training holds out one fold, never each of them.
     folder = workspace.checkpoint(cast("Fold", fold))
     path = folder / workspace.record("train").name
 
     def made_from() -> MadeFrom:
-        inputs, weights = made_by("split", workspace), first_weights(config.train)
+        inputs, weights = stage_input("split", workspace), first_weights(config.train)
         earlier = read_record(path)
         before = earlier.inputs if earlier else {}
         # First weights may be deleted after the start: the record still has their fingerprints.
         inputs |= {n: before.get(n, made) if made == GONE else made for n, made in weights.items()}
-        more = {f"weight of {of.name}": of.weight for of in config.sets if of.name}
+        more = {f"weight of {each.name}": each.weight for each in config.sets if each.name}
         found = _made_from(inputs, config.train, exclude=set(weights), more=more | {"fold": fold})
         _require_read_as_prepared(config, workspace)
         return found
@@ -291,7 +285,7 @@ def fold_numbers(workspace: Workspace) -> range:
     return range(len(split.chips_by_fold))
 
 
-def _predict(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
+def _predict_stage(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
     def made_from() -> MadeFrom:
         if fold == "all":
             raise ConfigError(
@@ -306,7 +300,8 @@ def _predict(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
         else:
             key = read_stage_key(workspace.train_record(fold), made_by=f"train --fold {fold}")
             inputs = {"what train made": key}
-        inputs |= _ground(config, workspace)
+        inputs |= _area(config)
+        _require_read_as_prepared(config, workspace)
         return _made_from(inputs, config.predict, more={"fold": fold})
 
     return Stage(
@@ -321,7 +316,7 @@ def _key_of_fold(workspace: Workspace, fold: int) -> str:
     """Return the key of the training of a fold; refuse one that may have seen its present chips."""
     path = workspace.train_record(fold)
     key, record = read_stage_key(path, made_by="train --fold each"), read_record(path)
-    split = made_by("split", workspace)
+    split = stage_input("split", workspace)
     if record is None or not split.items() <= record.inputs.items():
         raise DataError(
             f"{path}: this network was trained with an earlier split and may have seen the chips "
@@ -330,10 +325,11 @@ def _key_of_fold(workspace: Workspace, fold: int) -> str:
     return key
 
 
-def _graph(config: Config, workspace: Workspace) -> Stage:
+def _graph_stage(config: Config, workspace: Workspace) -> Stage:
     def made_from() -> MadeFrom:
         check_formats(config.graph.formats)
-        inputs = made_by("predict", workspace) | _ground(config, workspace)
+        inputs = stage_input("predict", workspace) | _area(config)
+        _require_read_as_prepared(config, workspace)
         return _made_from(inputs, config.graph)
 
     return Stage(
@@ -344,9 +340,10 @@ def _graph(config: Config, workspace: Workspace) -> Stage:
     )
 
 
-def _evaluate(config: Config, workspace: Workspace) -> Stage:
+def _evaluate_stage(config: Config, workspace: Workspace) -> Stage:
     def made_from() -> MadeFrom:
-        inputs = made_by("graph", workspace) | _ground(config, workspace)
+        inputs = stage_input("graph", workspace) | _area(config)
+        _require_read_as_prepared(config, workspace)
         return _made_from(inputs, config.evaluate, compare_options(config))
 
     return Stage(
@@ -362,10 +359,10 @@ def compare_options(config: Config) -> CompareOptions:
     return CompareOptions(spacing_m=config.evaluate.spacing_m, snap_m=config.evaluate.snap_m)
 
 
-def _report(config: Config, workspace: Workspace) -> Stage:
+def _report_stage(config: Config, workspace: Workspace) -> Stage:
     def made_from() -> MadeFrom:
         more = {"units": config.compute.units}
-        inputs = _shown(workspace) | _area(config)
+        inputs = _shown_files(workspace) | _area(config)
         return _made_from(inputs, config, exclude=_NOT_SHOWN, more=more)
 
     return Stage(
@@ -376,7 +373,7 @@ def _report(config: Config, workspace: Workspace) -> Stage:
     )
 
 
-def _shown(workspace: Workspace) -> dict[str, str]:
+def _shown_files(workspace: Workspace) -> dict[str, str]:
     """Return the fingerprints of the existing files of the run that the report shows."""
     workspace = found_layout(workspace)
     names = scene_names(workspace)
@@ -400,12 +397,12 @@ def _shown(workspace: Workspace) -> dict[str, str]:
 
 _STAGES: dict[str, Callable[[Config, Workspace], Stage]] = {
     "prepare": prepare_stage,
-    "split": _split,
-    "graph": _graph,
-    "evaluate": _evaluate,
-    "report": _report,
+    "split": _split_stage,
+    "graph": _graph_stage,
+    "evaluate": _evaluate_stage,
+    "report": _report_stage,
 }
-_STAGES_OF_A_FOLD = {"train": _train, "predict": _predict}
+_STAGES_OF_A_FOLD = {"train": _train_stage, "predict": _predict_stage}
 
 
 def declared_stage(name: str, config: Config, workspace: Workspace, fold: AnyFold = 0) -> Stage:
@@ -454,7 +451,7 @@ def refuse_map(config: Config, workspace: Workspace) -> None:
         ConfigError: if it is one: nothing is prepared or predicted by stages, but mapped.
     """
     has_stages = any(workspace.record(stage).exists() for stage in ("prepare", "predict"))
-    has_labels = any(of.labels.roads for of in config.sets)
+    has_labels = any(each.labels.roads for each in config.sets)
     if workspace.probabilities.is_dir() and not (has_stages or has_labels):
         folder = shlex.quote(str(workspace.root))
         raise ConfigError(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from roadseg.commands.stages.calibrate_edges import open_scene
+from roadseg.commands.stages.calibrate_edges import open_with_reference
 from roadseg.commands.stages.declared_stages import compare_options, declared_stage
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
@@ -141,8 +141,8 @@ class EvaluateSummary(Summary):
             "predicted roads": road_text(self.predicted_km),
         }
         set_of = {fold: f", {name}" for fold, name in self.set_of_fold.items()}
-        for fold, of in self.by_fold.items():
-            rows[f"fold {fold}{set_of.get(fold, '')}"] = _in_short(of)
+        for fold, metrics in self.by_fold.items():
+            rows[f"fold {fold}{set_of.get(fold, '')}"] = _in_short(metrics)
         if not self.set_of_fold:  # Else the folds are the sets.
             rows |= {f"of {name}": _in_short(metrics) for name, metrics in self.by_set.items()}
         if len(self.by_distance) > 1:
@@ -260,7 +260,7 @@ def _score_scene(
     """Score the chips of a scene, and draw the scene if asked."""
     record, chips, is_drawn = task
     own = config.of_set(record.set)
-    pixels, reference = open_scene(own, workspace, record)
+    pixels, reference = open_with_reference(own, workspace, record)
     predicted = read_gpkg(require(workspace.graph(record.name), made_by="graph"))
     touched = [chip for chip in chips if pixels.touches(chip[0].window)]
     shown = counted(touched, record.name, total=len(touched), unit="chips")
@@ -349,7 +349,7 @@ def _summary(
     of_all = EvaluateSummary(
         fold=predicted,
         **_pool(scores),
-        by_set=_by([(score.set, score) for score in scores], [of.name for of in config.sets]),
+        by_set=_by([(score.set, score) for score in scores], [each.name for each in config.sets]),
         by_distance=_by_distance(scores, metres),
     )
     if calibration and calibration.reliability:
@@ -366,7 +366,7 @@ def _summary(
         return of_all
     folds = sorted({score.fold for score in scores})
     by_fold = _by([(str(score.fold), score) for score in scores], list(map(str, folds)))
-    spread = {name: spread_of(of[name] for of in by_fold.values()) for name in _SPREAD}
+    spread = {name: spread_of(metrics[name] for metrics in by_fold.values()) for name in _SPREAD}
     is_set = config.split.method == "sets"
     return replace(
         of_all,
@@ -378,7 +378,7 @@ def _summary(
 
 def _by(scores: Sequence[tuple[str, ChipScore]], names: Sequence[str]) -> dict[str, Figures]:
     """Return the metrics of the chips of each name; names without chips are left out."""
-    groups = {name: [score for of, score in scores if of == name] for name in names if name}
+    groups = {name: [score for own, score in scores if own == name] for name in names if name}
     return {name: _pool(group) for name, group in groups.items() if group}
 
 
@@ -410,8 +410,8 @@ def _pool(scores: Sequence[ChipScore]) -> dict[str, Any]:
         "threshold": thresholds.pop() if len(thresholds) == 1 else None,
         **{name: getattr(pixels, name) for name in _OF_PIXELS},
         **roads.figures,
-        "apls_length": mean_apls(of.length.score for of in routed),
-        "apls_time": mean_apls(of.time.score for of in routed),
+        "apls_length": mean_apls(each.length.score for each in routed),
+        "apls_time": mean_apls(each.time.score for each in routed),
         "pooled_apls_length": roads.length.score,
         "pooled_apls_time": roads.time.score,
         "reference_parts": roads.reference.components,

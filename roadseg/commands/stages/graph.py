@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from roadseg.commands.stages.calibrate_edges import keep_calibration, least_threshold, measure_run
+from roadseg.commands.stages.calibrate_edges import least_threshold, measure_run, write_calibrations
 from roadseg.commands.stages.declared_stages import declared_stage
 from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
 from roadseg.config import Config
@@ -92,8 +92,8 @@ class GraphSummary(Summary):
     @property
     def network(self) -> str:
         """Size, connectivity and file of the network of scenes that touch, as text."""
-        of = _parts(self.joined_parts, self.joined_largest_km, self.joined_km)
-        return f"{road_text(self.joined_km)} in {ROAD_NETWORK}.gpkg, {of}"
+        parts = _parts_text(self.joined_parts, self.joined_largest_km, self.joined_km)
+        return f"{road_text(self.joined_km)} in {ROAD_NETWORK}.gpkg, {parts}"
 
     def __str__(self) -> str:
         """Return the figures in a sentence."""
@@ -102,7 +102,7 @@ class GraphSummary(Summary):
         graphs += f" ({self.inferred} across gaps)"
         # Where all scenes are joined, only the parts of their network say how well it is connected.
         if self.parts and len(self.joined) < len(self.scenes):
-            graphs += f", {_parts(self.parts, self.largest_km, self.road_km)}"
+            graphs += f", {_parts_text(self.parts, self.largest_km, self.road_km)}"
         parts = [f"{roads}: {graphs}", self.folder]
         if self.joined:
             parts.append(f"{len(self.joined)} adjoining scenes form one network: {self.network}")
@@ -162,7 +162,7 @@ class Traced:
     confidence: float | None
 
 
-def _parts(parts: int, largest_km: float, km: float) -> str:
+def _parts_text(parts: int, largest_km: float, km: float) -> str:
     """Return the number of connected parts, and the share of the largest, in words."""
     share = f", the largest {largest_km / km:.0%}" if parts > 1 else ""
     return f"{count(parts, 'connected part')}{share}"
@@ -182,7 +182,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
     scenes = [SceneToTrace(name, path, set_of.get(name, "")) for name, path in paths.items()]
     stage.begin()
     scenes, calibration = _calibrated(scenes, config, workspace)
-    calibration_files = keep_calibration(workspace, predicted, calibration)
+    calibration_files = write_calibrations(workspace, predicted, calibration)
     summary = _trace_all(scenes, folder, config, calibration=calibration)
     written = [*summary.scenes, *([ROAD_NETWORK] if summary.joined else [])]
     graphs = [folder / f"{name}.{suffix}" for name in written for suffix in config.graph.formats]
@@ -283,7 +283,9 @@ def _calibrated(
     model = EdgeModel(0.0, {}, least)
     held_out = [replace(scene, edge_model=model) for scene in held_out]
     # Why others cannot be traced is said when their graphs are written.
-    graphs, _ = _each(partial(find_roads, config), held_out, config, what="trace", told=False)
+    graphs, _ = _results_of_scenes(
+        partial(find_roads, config), held_out, config, what="trace", told=False
+    )
     in_turn = {scene.name: graphs[scene.name] for scene in held_out if scene.name in graphs}
     try:
         measured = measure_run(config, workspace, listed, chips_of, in_turn)
@@ -353,10 +355,14 @@ def _trace_all(
     check_formats(config.graph.formats)
     _refuse_taken({scene.name: scene.path for scene in scenes})
     names = [scene.name for scene in scenes]
-    traced, failed = _each(partial(trace_scene, config, folder), scenes, config, what="graph")
+    traced, failed = _results_of_scenes(
+        partial(trace_scene, config, folder), scenes, config, what="graph"
+    )
     if failed and not traced:
         raise DataError(all_failed(failed))
-    network = _write_together([scene for scene in scenes if scene.name in traced], folder, config)
+    network = _write_common_files(
+        [scene for scene in scenes if scene.name in traced], folder, config
+    )
     joined = np.zeros(0) if network is None else part_lengths(network.graph)
     graphs = traced.values()
     summary = GraphSummary(
@@ -413,7 +419,7 @@ def _refuse_others(paths: dict[str, Path], folder: Path, config: Config) -> None
             )
 
 
-def _each(
+def _results_of_scenes(
     work: Callable[..., Result],
     scenes: list[SceneToTrace],
     config: Config,
@@ -451,7 +457,9 @@ def _each(
     return results, failed
 
 
-def _write_together(scenes: list[SceneToTrace], folder: Path, config: Config) -> RoadNetwork | None:
+def _write_common_files(
+    scenes: list[SceneToTrace], folder: Path, config: Config
+) -> RoadNetwork | None:
     """Write the files of all scenes: the CSV, and the network of scenes that touch; return it."""
     rasters = {scene.name: scene.open(config) for scene in scenes}
     if "csv" in config.graph.formats:

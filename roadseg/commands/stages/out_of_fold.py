@@ -63,7 +63,7 @@ class OutOfFold:
             DataError: if all scenes fail, or the chips do not fit a scene.
         """
         parts = self._parts(images)
-        whole = {name: self._whole(of) for name, of in parts.items()}
+        whole = {name: self._whole(own) for name, own in parts.items()}
         waiting = {
             name: images[name] for name, scene in whole.items() if force or not scene.is_predicted
         }
@@ -84,7 +84,7 @@ class OutOfFold:
 
     def describe(self, images: Images) -> list[SceneToPredict]:
         """Return the scenes that the networks can predict; nothing is predicted."""
-        return [self._whole(of) for of in self._parts(images).values()]
+        return [self._whole(own) for own in self._parts(images).values()]
 
     def _jobs(self, images: Images) -> Iterator[tuple[int, PredictionJob, Images]]:
         """Yield for each fold the job on its own scenes, and the job on scenes with other folds.

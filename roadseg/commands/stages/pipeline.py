@@ -153,7 +153,7 @@ def _stages(
     stage = declared_stage("predict", config, workspace, fold)
     if fold != "each" and stage.reason(force=force):
         left = partial(predict.megapixels_left, config, workspace, fold=fold, force=force)
-        quantize.if_it_pays(config, workspace, fold=fold, megapixels=left)
+        quantize.run_if_it_pays(config, workspace, fold=fold, megapixels=left)
     yield "predict", partial(predict.run, fold=fold)
     yield "graph", graph.run
     yield "evaluate", evaluate.run

@@ -176,7 +176,7 @@ def run_images(
     return summary
 
 
-def megapixels_left_of(
+def megapixels_left_of_images(
     config: Config, images: Iterable[str], checkpoint: Path, *, output: Path, force: bool
 ) -> float:
     """Return the megapixels of the images that a network has not predicted yet."""
@@ -290,19 +290,19 @@ def _work_of_run(
         if config.predict.scenes == "all" or scene.name in held_out
     }
 
-    def of_fold(fold: Fold, folder: Path) -> PredictionJob:
-        return _job(config, [workspace.checkpoint(fold)], folder, listed)
+    def job_of(number: Fold, folder: Path) -> PredictionJob:
+        return _job(config, [workspace.checkpoint(number)], folder, listed)
 
     touched = scenes_in_area(images, imagery_of, area_setting=config.imagery.area)
     folder = workspace.probabilities
     if fold != "each":
-        return _work(of_fold(fold, folder), touched, shard)
+        return _work(job_of(fold, folder), touched, shard)
     chip_px = {name: imagery.chip_px for name, imagery in imagery_of.items()}
     fold_of = read_folds(workspace.folds, listed.chips)
     folds: dict[str, dict[Window, int]] = {}
     for chip in listed.chips:
         folds.setdefault(chip.scene, {})[chip.window] = fold_of[chip.name]
-    return _work(OutOfFold(of_fold, workspace, folder, folds, chip_px), touched, shard)
+    return _work(OutOfFold(job_of, workspace, folder, folds, chip_px), touched, shard)
 
 
 def _work_of_images(

@@ -39,7 +39,7 @@ from roadseg.system.workspace import Workspace
 if TYPE_CHECKING:
     from roadseg.system.parallel import Outcome
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _SAMPLE_PX = 2**20  # Pixels of all scenes together that the scaling is fitted to.
 _SAMPLE_OF_A_SCENE_PX = 2**10  # Pixels of one scene, at least.
@@ -61,7 +61,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     scaling = _fit_scaling(prepared)
     write_scaling(workspace.scaling, scaling)
     _write_chips(config, workspace, sources, scenes)
-    shifts, sheets = _look_at_examples(config, workspace, sources, scenes, scaling)
+    shifts, sheets = _draw_examples(config, workspace, sources, scenes, scaling)
     summary = summarise(
         scenes,
         {name: source.labels for name, source in sources.scenes.items()},
@@ -74,7 +74,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     summary = replace(summary, outside=sources.outside)
     for key, figures in summary.shifted_by_key.items():
         if (remaining_m := figures.remaining_m) and math.hypot(*remaining_m) > WORTH_M:
-            logger.warning(
+            _log.warning(
                 "%s; check %s, and if the labels are shifted there, set %s=[%.1f, %.1f] (metres "
                 "east and north in all)",
                 *(shift_text(remaining_m), workspace.quality, key),
@@ -86,7 +86,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
 
 def _shared_labels(config: Config) -> LabelOptions:
     """Return the label options for the summary; if sets have different shifts, with "scene"."""
-    rules = [of.labels.shift for of in config.sets]
+    rules = [each.labels.shift for each in config.sets]
     rule = rules[0] if all(rule == rules[0] for rule in rules) else "scene"
     return config.labels.model_copy(update={"shift": rule})
 
@@ -106,8 +106,8 @@ def _update_paths(
 ) -> None:
     """Update the paths of images and labels in chips.json if they have moved."""
     listed = read_chips(workspace.chips)
-    now = [(scene, sources.scenes[scene.name]) for scene in listed.scenes]
-    scenes = [replace(s, image=of.image, labels=of.labels, area=of.area) for s, of in now]
+    pairs = [(scene, sources.scenes[scene.name]) for scene in listed.scenes]
+    scenes = [replace(s, image=now.image, labels=now.labels, area=now.area) for s, now in pairs]
     if scenes != list(listed.scenes):
         write_chips(workspace.chips, scenes, listed.chips, listed.bins)
         stage.finish(done, _outputs(workspace, done, sources))
@@ -127,7 +127,7 @@ def _tasks(workspace: Workspace, sources: Sources, *, force: bool) -> list[Scene
             name=name,
             image=source.image.absolute(),
             labels=source.labels.absolute(),
-            fingerprints=sources.of_scene(name),
+            fingerprints=sources.fingerprints_of(name),
             shared=served[source.labels] > 1,
             mask=workspace.mask(name),
             record=workspace.scene_record(name),
@@ -175,7 +175,7 @@ def _prepare_all(
             if compute.on_error == "stop":
                 with errors_by_set(sources.scenes[tasks[outcome.index].name].set.key):
                     raise outcome.error
-            logger.warning("skipped %s: %s", tasks[outcome.index].name, outcome.error)
+            _log.warning("skipped %s: %s", tasks[outcome.index].name, outcome.error)
         outcomes.append(outcome)
     outcomes.sort(key=lambda outcome: outcome.index)
     prepared = [outcome.result for outcome in outcomes if outcome.result is not None]
@@ -212,7 +212,7 @@ def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
     unsaid = [scene for scene in scenes if not sources.scenes[scene.name].area]
     bare = [s.name for s in unsaid if not any(chip.road_share for chip in s.chips)]
     if bare:
-        logger.warning(
+        _log.warning(
             "%d of %s %s no roads in the labels, so the network learns that there are none: %s; if "
             "the labels do not reach there, leave these images out, or name the area in which they "
             "are complete (labels.area)",
@@ -225,7 +225,7 @@ def _warn_of_widths(key: str, scenes: list[SceneSummary], options: LabelOptions)
     keys = dict.fromkeys(key for scene in scenes for key in scene.keys)
     is_known = bool({options.width_key, PACKED} & keys.keys())
     if options.width == "attribute" and not is_known and scenes[0].scheme != "mask":
-        logger.warning(
+        _log.warning(
             "%slabels.width_key: no label file has the attribute %r, so all lines are %g m wide; "
             "their attributes: %s",
             *(key, options.width_key, options.width_m, ", ".join(keys) or "none"),
@@ -261,7 +261,7 @@ def _write_chips(
     write_chips(workspace.chips, records, chips, config.labels.bins)
 
 
-def _look_at_examples(
+def _draw_examples(
     config: Config,
     workspace: Workspace,
     sources: Sources,
@@ -283,7 +283,7 @@ def _look_at_examples(
     ended = sorted(shown, key=lambda outcome: outcome.index)
     for outcome in ended:
         if outcome.error is not None:
-            logger.warning("could not draw %s: %s", tasks[outcome.index].chip.name, outcome.error)
+            _log.warning("could not draw %s: %s", tasks[outcome.index].chip.name, outcome.error)
     examples = [outcome.result for outcome in ended if outcome.result is not None]
     shifts = {
         example.name: to_map(example.shift, example.grid)

@@ -156,7 +156,7 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     return summary
 
 
-def if_it_pays(
+def run_if_it_pays(
     config: Config, workspace: Workspace, *, fold: int, megapixels: Callable[[], float]
 ) -> None:
     """Quantise the network of a fold before it predicts, if that saves time.

@@ -26,7 +26,7 @@ from roadseg.dataset.folds import (
     join_groups,
     matched_folds,
 )
-from roadseg.dataset.footprints import Pairs, ground_of, near_pairs, nearest_m, same_place_pairs
+from roadseg.dataset.footprints import Pairs, frame_of, near_pairs, nearest_m, same_place_pairs
 from roadseg.dataset.options import SplitOptions
 from roadseg.errors import DataError
 from roadseg.raster.images import read_facts
@@ -156,11 +156,11 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
         chips_by_fold=np.bincount(folds).tolist(),
         road_by_fold=road_by_fold(chips, folds).tolist(),
         chips_of_sets={
-            of.name: np.bincount(
-                folds[np.array(sets) == of.name], minlength=folds.max() + 1
+            each.name: np.bincount(
+                folds[np.array(sets) == each.name], minlength=folds.max() + 1
             ).tolist()
-            for of in config.sets
-            if of.name in sets and of.name
+            for each in config.sets
+            if each.name and each.name in sets
         },
         mismatch_m=mismatch_m,
         buffer_m=options.buffer_m,
@@ -249,7 +249,7 @@ def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hash
         return join_groups(alone, near_pairs(chips, within_m=options.block_m))
     return ground_blocks(
         np.array([np.mean(chip.corners_m, axis=0) for chip in chips]),
-        [ground_of(chip) for chip in chips],
+        [frame_of(chip) for chip in chips],
         block_m=options.block_m,
     )
 

@@ -29,7 +29,7 @@ from roadseg.system.stage_records import Reason, lost_outputs, read_record
 from roadseg.system.text import Summary, about_time, count
 from roadseg.system.workspace import AnyFold, Fold, Workspace
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 _CURVES = "curves.png"
 
 
@@ -178,7 +178,7 @@ def run_fold(
             started=stage.begin,
             after_epoch=partial(_draw_curves, folder),
         )
-        summary = _summary(job, fold, history, folder, sets=[of.name for of in config.sets])
+        summary = _summary(job, fold, history, folder, sets=[each.name for each in config.sets])
         if processes.first:
             if fold == "all":
                 _take_over_confidence(workspace)
@@ -204,7 +204,7 @@ def _planned(job: TrainingJob, processes: Parallel, *, workers: int) -> TrainOpt
     weight = sum(chip.weight for chip in job.training)
     options = fit_minutes(job.options, pace, weight=weight, held_out=held_out)
     if processes.first:
-        logger.info("%d epochs share %g min (train.minutes)", options.epochs, options.minutes)
+        _log.info("%d epochs share %g min (train.minutes)", options.epochs, options.minutes)
     return options
 
 

@@ -31,7 +31,7 @@ from roadseg.roads.labels.traffic import DEFAULT
 from roadseg.system.stage_records import read_stage_key, read_summary
 from roadseg.system.workspace import Fold, Workspace
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _FROM_FOLDS = ("from_folds", "threshold", "thresholds")  # Facts that a training takes over.
 _SAME_SIZE = 1e-3  # Relative difference up to which pixels are of one size.
@@ -174,7 +174,7 @@ def _read_sides(
             "chips with roads, or change the split (split.block_m, split.method)"
         )
     if validation and not any(chip.road_share for chip in validation):
-        logger.warning(
+        _log.warning(
             "fold %d: none of the %d held-out chips has a road, so the scores are meaningless",
             *(fold, len(validation)),
         )
@@ -254,7 +254,7 @@ def _facts_of_folds(workspace: Workspace, folds: Iterable[int]) -> Facts:
 
 def _scene_weights(config: Config, listed: ChipList) -> dict[str, float]:
     """Return by the name of each scene how often its chips are drawn, relative to other sets."""
-    weights = {of.name: of.weight for of in config.sets}
+    weights = {each.name: each.weight for each in config.sets}
     return {scene: weights.get(name, 1.0) for scene, name in listed.set_of.items()}
 
 

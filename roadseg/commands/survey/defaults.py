@@ -231,7 +231,7 @@ def choose_cut(
             for block_m in blocks:
                 groups = chips.groups(block_m, together)
                 if groups >= enough:
-                    return Cut(chip_px, len(chips.places), block_m)
+                    return Cut(chip_px, len(chips.scenes), block_m)
     raise DataError(
         f"imagery.images: found {count(groups, 'separate place')} in "
         f"{count(len(scenes), 'image')}, expected at least one for each of {split.folds} folds; "
@@ -241,7 +241,7 @@ def choose_cut(
 
 def count_chips(scenes: Mapping[str, RasterFacts], *, chip_px: int) -> int:
     """Count the chips of a size into which scenes are cut."""
-    return len(_cut(scenes, chip_px).places)
+    return len(_cut(scenes, chip_px).scenes)
 
 
 @dataclass(frozen=True)
@@ -258,14 +258,14 @@ class _Chips:
     scenes: list[str]
 
     @property
-    def places(self) -> list[Hashable]:
+    def frames(self) -> list[Hashable]:
         """Origin of the metres of each chip: its zone, or its scene without georeference."""
         zones = zip(self.zones.tolist(), self.scenes, strict=True)
         return [scene if zone == NO_ZONE else zone for zone, scene in zones]
 
     def groups(self, block_m: float, together: Pairs) -> int:
         """Count the groups of chips that share a ground block or show one place."""
-        blocks = ground_blocks(self.corners_m.mean(axis=1), self.places, block_m=block_m)
+        blocks = ground_blocks(self.corners_m.mean(axis=1), self.frames, block_m=block_m)
         return len(set(join_groups(blocks, together)))
 
 

@@ -117,7 +117,7 @@ def run(
     """
     config = load_config(path, settings)
     made = workspace.adapted
-    plan = made.root / FILE_NAME
+    own_path = made.root / FILE_NAME
     labels = _write_labels(config, made, images, start, force=force)
     if labels.sure_km < LEAST_KM:
         _log.warning(
@@ -127,15 +127,19 @@ def run(
         )
         return start
     # The map is predicted as its own config says, whatever suits a training of this time.
-    changes = [*_network(start), *settings, f"predict.tta={str(config.predict.tta).lower()}"]
-    planned = load_config(plan, changes) if plan.exists() else None
+    changes = [
+        *_network_settings(start),
+        *settings,
+        f"predict.tta={str(config.predict.tta).lower()}",
+    ]
+    planned = load_config(own_path, changes) if own_path.exists() else None
     if planned is None or set(map(normpath, planned.imagery.images)) != set(labels.images):
         size = [] if labels.gsd_m is None else [f"imagery.gsd_m={labels.gsd_m}"]
         own = [f"run={made.root.absolute()}", f"labels.licence=none: {PSEUDO_LABELS}"]
         given = load_config(path, [*changes, *size, *own])
         masks = [str(made.pseudo_labels)]
-        init.run(labels.images, masks, plan, settings=given, force=True)
-        planned = load_config(plan, changes)
+        init.run(labels.images, masks, own_path, settings=given, force=True)
+        planned = load_config(own_path, changes)
     pipeline.prepare(planned, made, force=force)
     _log.info("the labels are roads of the first map, so the IoU of this training is no accuracy")
     network, again = made.checkpoint(_FOLD), force
@@ -153,14 +157,16 @@ def run(
 
     def left() -> float:
         output = workspace.probabilities
-        return predict.megapixels_left_of(config, images, network, output=output, force=force)
+        return predict.megapixels_left_of_images(
+            config, images, network, output=output, force=force
+        )
 
     # Its own labels can judge it, as INT8 has to find what float32 finds, right or wrong.
-    quantize.if_it_pays(planned, made, fold=_FOLD, megapixels=left)
+    quantize.run_if_it_pays(planned, made, fold=_FOLD, megapixels=left)
     return network
 
 
-def _network(start: Path) -> list[str]:
+def _network_settings(start: Path) -> list[str]:
     """Return the settings of a training that starts from a network."""
     bands = read_checkpoint_facts(start, "best")["bands"]
     own = [f"imagery.bands={list(bands)}", f"train.init={start.absolute()}"]
@@ -204,11 +210,13 @@ def _write_labels(
         sure_km += km
         _write_mask(config, made.pseudo_labels / f"{name}.tif", found, roads)
         used.append(str(image_of[name].resolve()))
-        gsd_m = resampled_to(found.grid, read_scene_grid(image_of[name], config.imagery)) or gsd_m
+        gsd_m = (
+            resampled_gsd_m(found.grid, read_scene_grid(image_of[name], config.imagery)) or gsd_m
+        )
     return _Labels(tuple(used), float(sure_km), float(road_km), gsd_m)
 
 
-def resampled_to(grid: Grid, image: Grid) -> float | None:
+def resampled_gsd_m(grid: Grid, image: Grid) -> float | None:
     """Return the pixel size of a grid, metres, if it differs from that of its image; else None.
 
     Images that were resampled for a network, such as the starter, are resampled in training too.

@@ -20,7 +20,7 @@ from pyproj import CRS
 from roadseg.arrays import Bools, Lines
 from roadseg.commands.stages import pipeline, prepare
 from roadseg.commands.tools import review
-from roadseg.commands.tools.adapt import network_form, resampled_to
+from roadseg.commands.tools.adapt import network_form, resampled_gsd_m
 from roadseg.config import FILE_NAME, Config, with_relative_paths
 from roadseg.dataset.chips import ChipRecord, read_chips
 from roadseg.dataset.fold_files import read_fold_chips, read_folds, write_folds
@@ -215,7 +215,7 @@ def next_folder(root: Path) -> Path:
 
 
 def _is_taken(made: Workspace, edits: Path) -> bool:
-    """Return whether a folder contains a run not made from this file of edits, or has the file."""
+    """Return whether a folder has another run: that of the edits themselves, or of others."""
     if not made.edits.exists():
         return (made.root / FILE_NAME).exists() or made.record("prepare").exists()
     return made.edits.samefile(edits) or made.edits.read_bytes() != edits.read_bytes()
@@ -248,8 +248,8 @@ def _plan(
     if config.imagery.sets:
         plain = {"labels": SetLabelOptions()}
         imagery["sets"] = {
-            name: of.model_copy(update={"images": files[name][0], "roads": files[name][1]} | plain)
-            for name, of in config.imagery.sets.items()
+            name: own.model_copy(update={"images": files[name][0], "roads": files[name][1]} | plain)
+            for name, own in config.imagery.sets.items()
             if name in files
         }
     else:
@@ -260,7 +260,9 @@ def _plan(
     if config.imagery.gsd_m is None:
         # Some images may have the pixels of the network already; the others are resampled to these.
         sizes_m = (
-            resampled_to(read_grid(s.mask), read_scene_grid(s.image, config.of_set(s.set).imagery))
+            resampled_gsd_m(
+                read_grid(s.mask), read_scene_grid(s.image, config.of_set(s.set).imagery)
+            )
             for s in scenes
         )
         imagery["gsd_m"] = next((size_m for size_m in sizes_m if size_m), None)

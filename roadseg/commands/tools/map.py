@@ -208,7 +208,7 @@ def run(
         config = load_config(path, settings)
         _require_same(load_config(path), config, path, images, labels)
         if not labels:
-            config = _take_images(path, images, settings, say=say)
+            config = _update_images(path, images, settings, say=say)
         workspace = Workspace(config.run)
         if labels:
             done = pipeline.run(config, workspace, force=force, say=say).stages
@@ -324,7 +324,7 @@ def _write_config(
     return f"wrote {path}"
 
 
-def _take_images(
+def _update_images(
     path: Path, images: Sequence[str], settings: Sequence[str], *, say: pipeline.Say
 ) -> Config:
     """Write the images of a map without labels, and their nodata value, into its config."""
@@ -352,12 +352,14 @@ def _require_same(
     areas = begun.imagery.area, config.imagery.area
     if len({area and realpath(area) for area in areas}) > 1:
         former = begun.imagery.area or "the whole of the images"
-        raise _taken(path, f"the map of {former}, not of the area {config.imagery.area}")
+        raise _other_map_error(path, f"the map of {former}, not of the area {config.imagery.area}")
     if not given >= mapped:
-        raise _taken(path, f"the map of {first(list(map(normpath, config.imagery.images)))}")
+        raise _other_map_error(
+            path, f"the map of {first(list(map(normpath, config.imagery.images)))}"
+        )
     if list(map(_real, roads)) != list(map(_real, labels)):
         how = f"with the labels {first(list(map(normpath, roads)))}" if roads else "without labels"
-        raise _taken(path, f"a map of these images, made {how}")
+        raise _other_map_error(path, f"a map of these images, made {how}")
     workspace = Workspace(path.parent)
     if not labels:
         before = {raster.stem for raster in workspace.probabilities.glob("[!.]*.tif")}
@@ -376,16 +378,16 @@ def _require_same(
         added += sorted({realpath(facts.path) for facts in usable} - mapped)
     if added:
         what = f"a map with labels, to which images such as {added[0]} cannot be added"
-        raise _taken(path, what)
+        raise _other_map_error(path, what)
 
 
 def _refuse_gone(path: Path, gone: set[str]) -> None:
     if gone:
         what = f"the map of images that are gone, or have another name now ({first(sorted(gone))})"
-        raise _taken(path, what)
+        raise _other_map_error(path, what)
 
 
-def _taken(path: Path, what: str) -> ConfigError:
+def _other_map_error(path: Path, what: str) -> ConfigError:
     return ConfigError(
         f"{path}: this folder already contains {what}; use another --output, or delete it"
     )

@@ -154,10 +154,10 @@ def _main_classes(lengths: RoadLengths) -> list[str]:
     return [*names, *[_REST] * (len(lengths.classes) > len(names))]
 
 
-def _km(of: Mapping[str, float], name: str, names: Sequence[str]) -> float:
+def _km(lengths: Mapping[str, float], name: str, names: Sequence[str]) -> float:
     if name != _REST:
-        return of.get(name, 0.0)
-    return sum(km for each, km in of.items() if each not in names)
+        return lengths.get(name, 0.0)
+    return sum(km for each, km in lengths.items() if each not in names)
 
 
 def _area_rows(lengths: RoadLengths, names: Sequence[str]) -> list[list[str]]:
@@ -166,8 +166,8 @@ def _area_rows(lengths: RoadLengths, names: Sequence[str]) -> list[list[str]]:
     rows = [*areas[:_MOST_AREAS], (WHOLE.capitalize(), lengths.classes)]
     names = names if len(names) > 1 else []
     cells = [
-        [name, *(road_cell(_km(of, each, names)) for each in names), road_cell(sum(of.values()))]
-        for name, of in rows
+        [name, *(road_cell(_km(km, each, names)) for each in names), road_cell(sum(km.values()))]
+        for name, km in rows
     ]
     return [["", *names, _ALL], *cells]
 

@@ -11,7 +11,7 @@ import shapely
 
 from roadseg.commands.roads import score
 from roadseg.commands.stages import evaluate, graph, pipeline, predict
-from roadseg.commands.stages.calibrate_edges import open_scene
+from roadseg.commands.stages.calibrate_edges import open_with_reference
 from roadseg.config import Config, load_config
 from roadseg.dataset import scenes
 from roadseg.dataset.chips import read_chips
@@ -83,7 +83,7 @@ def test_speeds_of_traced_labels_are_those_of_the_mask(finished):
     label_all_by(workspace, workspace.mask(scene))
     evaluate_the_truth(config, workspace)
     record = read_chips(workspace.chips).scene(scene)
-    _, reference = open_scene(config, workspace, record)
+    _, reference = open_with_reference(config, workspace, record)
     speeds = set(reference.roads.attributes["speed_kph"].round(2))
     assert speeds == {40.23, 72.42}  # the middles of the bins of 25 and 45 mph
 

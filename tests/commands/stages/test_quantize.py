@@ -155,7 +155,7 @@ def before_predicting(finished, quantised_as, monkeypatch, caplog):
         calls = quantised_as(change)
         before = len(calls)
         config = load_config(finished[0].run.parent / "roadseg.json", settings)
-        quantize.if_it_pays(config, finished[1], fold=0, megapixels=lambda: megapixels)
+        quantize.run_if_it_pays(config, finished[1], fold=0, megapixels=lambda: megapixels)
         return caplog.text, len(calls) - before
 
     return call
@@ -246,7 +246,7 @@ def test_later_stages_do_not_run_for_it(unpredicted):
 
 def test_quantising_is_no_part_of_the_time_of_a_prediction(unpredicted, monkeypatch):
     now_s, took_s = time.monotonic, [0.0]
-    monkeypatch.setattr(quantize, "if_it_pays", lambda *_, **__: took_s.append(1000.0))
+    monkeypatch.setattr(quantize, "run_if_it_pays", lambda *_, **__: took_s.append(1000.0))
     monkeypatch.setattr(stage_records.time, "monotonic", lambda: now_s() + took_s[-1])
     config, workspace = unpredicted
     pipeline.run(config, workspace, say=lambda *_: None)

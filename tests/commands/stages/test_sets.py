@@ -355,11 +355,11 @@ def test_thresholds_are_tried_where_there_are_roads_as_the_set_says(finished_set
     config, workspace = finished_sets
     listed, opened = read_chips(workspace.chips), {}
 
-    def open_scene(own, _, scene):
+    def open_with_reference(own, _, scene):
         opened[scene.name] = own.labels.default_speed_mph
         raise DataError("not needed")
 
-    monkeypatch.setattr(calibrate_edges, "open_scene", open_scene)
+    monkeypatch.setattr(calibrate_edges, "open_with_reference", open_with_reference)
     chips = {chip.scene: [chip] for chip in listed.chips}
     bare = next(name for name in chips if listed.set_of[name] == "lines")
     chips[bare] = [replace(chips[bare][0], road_share=0.0)]

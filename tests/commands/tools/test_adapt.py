@@ -122,7 +122,7 @@ def test_its_confidence_is_that_of_the_first_network(adapted):
     folder, _, _ = adapted
     network = Workspace(folder / "map/adapted").checkpoint(0)
     copied, first = (read_calibration(path) for path in (network, starter_folder()))
-    assert copied.of_set("") == first.of_set("")
+    assert copied.model_of("") == first.model_of("")
 
 
 def test_its_card_says_what_the_labels_are(adapted):
@@ -197,10 +197,10 @@ def test_improve_goes_on_from_it(adapted):
 def test_it_is_quantised_if_what_is_left_to_predict_pays(adapted, copied, monkeypatch):
     asked = []
 
-    def if_it_pays(config, workspace, *, fold, megapixels):
+    def run_if_it_pays(config, workspace, *, fold, megapixels):
         asked.append((config.run, workspace.checkpoint(fold), megapixels()))
 
-    monkeypatch.setattr(quantize, "if_it_pays", if_it_pays)
+    monkeypatch.setattr(quantize, "run_if_it_pays", run_if_it_pays)
     folder, _, _ = adapted
     made = Workspace(copied).adapted
     map_adapted(folder, output=copied)
