@@ -39,7 +39,7 @@ def read_places(labels: Path, rasters: Path, half: int, suffix: str) -> tuple[li
         for label in sorted(labels.glob("*.geojson"))
         for raster in rasters.glob(f"{label.stem}{suffix}.tif")
     ]
-    cover = Cover.of([open_probability(raster) for _, raster in pairs[half::2]])
+    cover = Cover.from_rasters([open_probability(raster) for _, raster in pairs[half::2]])
     return [read_ways(label).to_crs(cover.crs) for label, _ in pairs[half::2]], cover
 
 

@@ -80,7 +80,7 @@ def holders(folder: Path) -> list[str]:
     """
     names = [_holder(path) for path in sorted(folder.glob(f".*lock{_HOLDER}"))]
     processes = {name: re.fullmatch(r"process (\d+)", name) for name in dict.fromkeys(names)}
-    return [name for name, of in processes.items() if not (of and is_gone(int(of[1])))]
+    return [name for name, match in processes.items() if not (match and is_gone(int(match[1])))]
 
 
 def _hold(folder: Path, name: str, stack: ExitStack, *, briefly: bool = False) -> None:

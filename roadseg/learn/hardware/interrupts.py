@@ -48,7 +48,9 @@ def postponed() -> Iterator[Stop]:
         yield stop
         return
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
-    before = {number: of for number, of in handlers.items() if of is not signal.SIG_IGN}
+    before = {
+        number: handler for number, handler in handlers.items() if handler is not signal.SIG_IGN
+    }
 
     def note(number: int, frame: FrameType | None) -> None:
         stop.signal = number

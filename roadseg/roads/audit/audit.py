@@ -104,7 +104,7 @@ def audit_ways(ways: AuditedWays, rasters: Sequence[Raster], options: AuditOptio
     Raises:
         DataError: no way touches a raster, or a raster cannot be read.
     """
-    cover = Cover.of(rasters)
+    cover = Cover.from_rasters(rasters)
     near = _on_rasters(ways, cover)
     here = ways.take(near).to_crs(cover.crs)
     stations = spread_stations(here.lines)

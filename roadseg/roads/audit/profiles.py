@@ -38,7 +38,7 @@ class Cover:
     outlines: Shapes
 
     @classmethod
-    def of(cls, rasters: Sequence[Raster]) -> "Cover":
+    def from_rasters(cls, rasters: Sequence[Raster]) -> "Cover":
         """Lay out rasters that all have a georeference.
 
         Raises:

@@ -68,7 +68,7 @@ def find_new_roads(
     parts = parts.take(~(confidence < options.min_confidence))
     joints = find_joints(parts, ways, tolerance_m=within_m, max_gap_m=options.max_gap_m)
     long = _are_long(parts, joints, ways, options.min_length_m)
-    parts, joints = parts.take(long), joints.of(parts.graph.ends[long])
+    parts, joints = parts.take(long), joints.at_nodes(parts.graph.ends[long])
     left_out_m = missing_m - float(parts.missing_m.sum())
     # Rule 3: what ends lead to.
     graph = parts.graph

@@ -41,7 +41,7 @@ class Joints:
         """Which nodes are joined to the map."""
         return self.way >= 0
 
-    def of(self, ends: Ints) -> "Joints":
+    def at_nodes(self, ends: Ints) -> "Joints":
         """Return those of the nodes at ends of chosen edges."""
         used = np.unique(ends)
         return Joints(self.way[used], self.along_m[used], self.xy[used], self.is_link[used])

@@ -187,7 +187,7 @@ def _place_and_snap(
     points, xy = place_control_points(graph, spacing_m=spacing_m)
     snapped, is_near = snap_to_edges(xy, other, snap_m=snap_m)
     # Where roads cross without a node or overlap, a position alone does not say on which it is.
-    edge, turned = (of[points.edge] for of in find_lines(graph.lines, other.lines))
+    edge, turned = (column[points.edge] for column in find_lines(graph.lines, other.lines))
     fraction = np.where(turned, 1 - points.fraction, points.fraction)
     own = ControlPoints(
         np.where(edge < 0, snapped.edge, edge), np.where(edge < 0, snapped.fraction, fraction)

@@ -85,10 +85,10 @@ def count_breaks(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: flo
     roads = _Places.along(graph, lines, node)
     # Rules 2 and 3: what of the prediction is beside each place.
     matches = match(roads.samples, other.lines, tolerance_m=tolerance_m)
-    runs = _Runs.of(matches, roads)
+    runs = _Runs.from_matches(matches, roads)
     # Rule 4: runs are joined to stretches.
     part = _parts(runs, other, slack_m=_SLACK * tolerance_m)
-    spans = _Spans.of(runs, part, roads)
+    spans = _Spans.from_runs(runs, part, roads)
     # A road that the prediction has as it is drawn has no breaks, even where it meets itself.
     is_same = find_lines(lines.lines, strokes(other)[0].lines)[0] >= 0
     spans = spans.take(~is_same[spans.road])
@@ -140,8 +140,8 @@ class _Places:
         )
         part_km = np.append((length / np.maximum(counts, 1))[inner.line] / 1000, np.zeros(len(end)))
         number = np.append(number, ends.ravel()[end])
-        of = np.repeat(np.arange(len(length)), counts + 2)
-        return cls(both, number, of, at_m, is_end, part_km)
+        road = np.repeat(np.arange(len(length)), counts + 2)
+        return cls(both, number, road, at_m, is_end, part_km)
 
     def found_km(self, matches: Matches) -> float:
         """Return the length of the places that have a match."""
@@ -199,7 +199,7 @@ class _Runs:
     at_m: Floats
 
     @classmethod
-    def of(cls, matches: Matches, places: _Places) -> "_Runs":
+    def from_matches(cls, matches: Matches, places: _Places) -> "_Runs":
         """Join matches to runs."""
         number = places.number[matches.sample]
         order = np.lexsort([matches.distance_m, number, matches.line])
@@ -301,7 +301,7 @@ class _Spans(Columns):
     leads: Bools
 
     @classmethod
-    def of(cls, runs: _Runs, part: Ints, places: _Places) -> "_Spans":
+    def from_runs(cls, runs: _Runs, part: Ints, places: _Places) -> "_Spans":
         order = np.lexsort([runs.first, part])
         begins = np.flatnonzero(np.diff(part[order], prepend=-1) != 0)
         first = runs.first[order][begins]

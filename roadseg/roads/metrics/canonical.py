@@ -50,7 +50,7 @@ def _open_rings(graph: RoadGraph) -> RoadGraph:
     is_loop = graph.ends[:, 0] == graph.ends[:, 1]
     rings = np.flatnonzero(is_loop & (graph.degree[graph.ends[:, 0]] == 2))  # noqa: PLR2004
     parts = {ring: _corners_and_sides(graph.lines[ring]) for ring in rings[::-1].tolist()}
-    cut = {ring: of for ring, of in parts.items() if len(of[0])}
+    cut = {ring: part for ring, part in parts.items() if len(part[0])}
     if not cut:
         return graph
     sizes = [len(corners) for corners, _ in cut.values()]

@@ -47,7 +47,7 @@ class Network:
     order: list[int]
 
     @classmethod
-    def of(cls, graph: RoadGraph, corner: tuple[float, float]) -> "Network":
+    def from_graph(cls, graph: RoadGraph, corner: tuple[float, float]) -> "Network":
         """Number the vertices as the lines of a graph meet them, each rounded to 1 mm.
 
         Args:
@@ -134,7 +134,7 @@ def networks(reference: RoadGraph, predicted: RoadGraph) -> tuple[Network, Netwo
     if not np.isfinite(xy).all():
         raise ValueError("a line has a coordinate that is not finite")
     corner = (float(xy[:, 0].min()), float(xy[:, 1].max())) if len(xy) else (0.0, 0.0)
-    return Network.of(reference, corner), Network.of(predicted, corner)
+    return Network.from_graph(reference, corner), Network.from_graph(predicted, corner)
 
 
 def apart(here: tuple[float, float], there: tuple[float, float]) -> float:

@@ -60,16 +60,16 @@ def samples(lines: Lines) -> Samples:
     length = np.hypot(*vectors.T)
     total = np.bincount(line, weights=length, minlength=len(lines))
     parts = np.ceil(total / SPACING_M).astype(np.int64)
-    of = np.repeat(np.arange(len(lines)), parts)
+    row = np.repeat(np.arange(len(lines)), parts)
     nth = ranges(np.zeros_like(parts), parts)
-    along = (nth + 0.5) / parts[of] * total[of]
+    along = (nth + 0.5) / parts[row] * total[row]
     # On one axis with all lines behind each other, the segment is the last that begins before.
     begin = np.cumsum(length) - length
     before = np.cumsum(total) - total
-    segment = np.searchsorted(begin, before[of] + along, side="right") - 1
+    segment = np.searchsorted(begin, before[row] + along, side="right") - 1
     unit = vectors[segment] / length[segment, None]
-    past = before[of] + along - begin[segment]
-    return Samples(segments[segment, 0] + unit * past[:, None], unit, of, along)
+    past = before[row] + along - begin[segment]
+    return Samples(segments[segment, 0] + unit * past[:, None], unit, row, along)
 
 
 def match(places: Samples, lines: Lines, *, tolerance_m: float) -> Matches:

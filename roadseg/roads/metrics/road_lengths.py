@@ -47,8 +47,8 @@ class RoadLengths:
         names = list(self.classes) if len(self.classes) > 1 else []
         shown = list(self.areas.items())[:_MOST_ROWS]
         rows = [
-            [name, *(road_cell(of.get(each, 0.0)) for each in names), road_cell(sum(of.values()))]
-            for name, of in [*shown, (WHOLE, self.classes)]
+            [name, *(road_cell(km.get(each, 0.0)) for each in names), road_cell(sum(km.values()))]
+            for name, km in [*shown, (WHOLE, self.classes)]
         ]
         head = [f"{road_unit()} of road", *map(shown_class, names), "all"]
         text = table([head, *rows], right=range(1, len(head)))

@@ -35,7 +35,7 @@ def halves():
 
 
 def profiles(*rasters):
-    return probability_profiles(Cover.of(rasters), spread_stations(WAY[:1]))
+    return probability_profiles(Cover.from_rasters(rasters), spread_stations(WAY[:1]))
 
 
 def test_profiles_run_from_right_to_left_of_the_way():
