@@ -3,7 +3,7 @@
 import io
 import tempfile
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +108,7 @@ def burn(
     """
     from roadseg.dataset.scene_parts import parts_of_scenes
     from roadseg.dataset.scenes import SceneTask, prepare_scene
+    from roadseg.dataset.shifts import find_shifts
 
     # Labels have an area as well: where they are complete, which a mask does not show.
     area = options_of(ImageryOptions, {"area": options.pop("area", None)}).area
@@ -132,5 +133,5 @@ def burn(
             part=part,
         )
         with progress_in_notebook():
-            prepare_scene(task)
+            prepare_scene(replace(task, shift_m=find_shifts([task], workers=1)["burn"]))
         return Mask(read_grid(mask), read_mask(mask), of_labels.bins)

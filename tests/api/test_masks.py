@@ -41,6 +41,15 @@ def test_labels_may_be_a_table(paths, mask):
     assert roadseg.burn(table, image, gsd_m=gsd_m).road.sum() == mask.road.sum()
 
 
+def test_labels_are_moved(paths):
+    labels, image = paths
+    table = gpd.read_file(labels)
+    table = table.to_crs(table.estimate_utm_crs())
+    moved = table.set_geometry(table.translate(6, -3))
+    expected = roadseg.burn(moved, image).pixels
+    np.testing.assert_array_equal(roadseg.burn(labels, image, shift=[6, -3]).pixels, expected)
+
+
 def test_a_table_without_crs_needs_one(paths):
     labels, image = paths
     table = gpd.read_file(labels).set_crs(None, allow_override=True)
