@@ -15,6 +15,7 @@ from roadseg.api.masks import Mask
 from roadseg.api.notebooks import map_svg
 from roadseg.api.rasters import AnyImage, in_memory, known_crs, refuse_transform
 from roadseg.raster.grid import DEGREES, is_local
+from roadseg.raster.windows import Window
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
     common_crs,
@@ -277,8 +278,8 @@ def drawn_roads(
         source = RoadSource(Path("the mask"))
         return raster_drawn(source, roads.as_probability(), roads.pixels != IGNORE)
     if isinstance(roads, Probability):
-        every_pixel = np.ones(roads.road.shape, dtype=bool)
-        return raster_drawn(RoadSource(Path("the probability")), roads, every_pixel)
+        valid = roads.read_valid(Window(0, 0, *roads.road.shape))
+        return raster_drawn(RoadSource(Path("the probability")), roads, valid)
     if hasattr(roads, "adj"):
         from roadseg.roads.formats.graphml import graph_of_network
 

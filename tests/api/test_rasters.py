@@ -50,6 +50,17 @@ def test_masked_pixels_hold_no_data(image, checkpoint):
     assert found.road[:, half:].max() > 0
 
 
+def test_where_an_image_has_no_data_the_saved_probabilities_have_none(image, checkpoint, tmp_path):
+    with rasterio.open(image) as source:
+        pixels, transform, crs = np.ma.array(source.read()), source.transform, source.crs
+    pixels[:, :, :40] = np.ma.masked
+    found = roadseg.predict(pixels, checkpoint, transform=transform, crs=crs, **FLAT)
+    with rasterio.open(found.save(tmp_path / "probabilities.tif")) as source:
+        known = source.dataset_mask() > 0
+    assert known.all(axis=0).tolist() == [False] * 40 + [True] * (pixels.shape[2] - 40)
+    assert (roadseg.read_graph(found).drawn.valid == known).all()
+
+
 def test_an_array_without_a_place_has_metres_of_its_own(image, checkpoint):
     with rasterio.open(image) as source:
         pixels, gsd_m = source.read(), source.transform.a

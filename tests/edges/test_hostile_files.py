@@ -125,7 +125,7 @@ def map_of(folder, config, image):
     known = np.ones((64, 64), dtype=bool)
     sides = {"classes": len(checkpoint.bins.band_names), "height": 64, "width": 64}
     parts = predict_parts(engine, lambda _: (pixels, known), **sides, overlap_px=16)
-    found = whole_of(parts, **sides)
+    found, _ = whole_of(parts, **sides)
     how = scene.bands, scene.nodata, scene.grid, checkpoint.scaling, checkpoint.bins
     return how, found.tobytes()
 

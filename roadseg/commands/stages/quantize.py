@@ -298,7 +298,7 @@ def _predict(config: Config, checkpoint: Checkpoint, engine: Engine, chip: Chip)
         width=width,
         overlap_px=config.predict.overlap_px,
     )
-    bands = whole_of(parts, classes=classes, height=height, width=width)
+    bands, _ = whole_of(parts, classes=classes, height=height, width=width)
     grid = chip.scene.grid.crop(*chip.window)
     threshold = threshold_of([checkpoint.facts], chip.set)
     return Probability(grid, bands[-1], bands[:-1], checkpoint.bins, threshold)

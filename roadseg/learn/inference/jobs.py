@@ -132,7 +132,7 @@ class PredictionJob:
         (scene,) = self.describe({image.stem: image}, is_kept=False)
         networks, facts = self.networks([scene])[scene.name], scene.facts
         with SceneReader(facts, rows=networks.sides.read) as source:
-            values = whole_of(
+            values, known = whole_of(
                 predicted_rows(scene, networks, source, [range(facts.grid.height)]),
                 classes=len(scene.bins.band_names),
                 height=facts.grid.height,
@@ -146,6 +146,7 @@ class PredictionJob:
             threshold=scene.threshold,
             edge_model=scene.edge_model,
             extent=facts.extent,
+            known=known,
         )
 
     def require_possible(self, scenes: Sequence[SceneToPredict]) -> None:

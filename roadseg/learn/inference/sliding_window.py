@@ -99,13 +99,17 @@ def predict_parts(
     yield from map(_fetched, launched)
 
 
-def whole_of(parts: Iterable[Rows], *, classes: int, height: int, width: int) -> Bytes:
-    """Return the parts of a scene that fits into memory as one array, (class, row, col)."""
-    whole = np.zeros((classes, height, width), dtype=np.uint8)
+def whole_of(
+    parts: Iterable[Rows], *, classes: int, height: int, width: int
+) -> tuple[Bytes, Bools]:
+    """Return the parts of a scene that fits into memory as one: values, and which are known."""
+    values = np.zeros((classes, height, width), dtype=np.uint8)
+    known = np.zeros((height, width), dtype=bool)
     for part in parts:
         rows, cols = part.known.shape
-        whole[:, part.start : part.start + rows, part.col : part.col + cols] = part.values
-    return whole
+        place = (slice(part.start, part.start + rows), slice(part.col, part.col + cols))
+        values[:, *place], known[place] = part.values, part.known
+    return values, known
 
 
 def count_windows(height: int, width: int, *, window_px: int, overlap_px: int) -> int:

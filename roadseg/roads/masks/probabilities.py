@@ -62,6 +62,7 @@ class Probability:
             None if not known.
         edge_model: how probable it is that edges traced on it are roads; None if not known.
         extent: the pixels in the area to work in; None is all of them.
+        known: which pixels hold data, shape (row, col); None is all of them.
     """
 
     grid: Grid
@@ -71,6 +72,7 @@ class Probability:
     threshold: float | None = None
     edge_model: EdgeModel | None = None
     extent: Extent | None = None
+    known: Bools | None = None
 
     @cached_property
     def is_mask(self) -> bool:
@@ -96,9 +98,9 @@ class Probability:
 
     def read_valid(self, window: Window) -> Bools:
         """Return which pixels of a window hold data, shape (row, col)."""
-        if self.extent is None:
+        if self.known is None:
             return np.ones((window.height, window.width), dtype=bool)
-        return self.extent.inside(window)
+        return self.known[window.slices]
 
     def save(self, path: str | Path) -> Path:
         """Write it as a Cloud Optimized GeoTIFF, as `roadseg predict` does.

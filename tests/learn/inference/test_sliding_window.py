@@ -69,7 +69,7 @@ def predict(engine, scene, valid=None, **changes):
     parts = predict_parts(
         engine, reader_of(scene, valid), height=height, width=width, **OPTIONS | changes
     )
-    return whole_of(parts, classes=CLASSES, height=height, width=width)
+    return whole_of(parts, classes=CLASSES, height=height, width=width)[0]
 
 
 def known_of(engine, scene, valid, **changes):

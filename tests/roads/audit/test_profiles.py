@@ -8,9 +8,7 @@ import shapely
 from affine import Affine
 from pyproj import CRS
 
-from roadseg.raster.extents import Extent
 from roadseg.raster.grid import Grid, reproject
-from roadseg.raster.windows import Window
 from roadseg.roads.audit.profiles import NO_DATA, REACH_M, Cover, probability_profiles
 from roadseg.roads.audit.stations import spread_stations
 from roadseg.roads.masks.probabilities import Probability
@@ -48,9 +46,9 @@ def test_profiles_run_from_right_to_left_of_the_way():
     "west",
     [
         raster(halves()[:, :100]),
-        replace(raster(halves()), extent=Extent.whole(Window(0, 0, 200, 100))),
+        replace(raster(halves()), known=np.tile(np.arange(200) < 100, (200, 1))),
     ],
-    ids=["beside a raster", "outside of its area"],
+    ids=["beside a raster", "in a gap of it"],
 )
 def test_ground_without_raster_has_no_data(west):
     shown = profiles(west)
