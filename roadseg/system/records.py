@@ -21,8 +21,10 @@ _VERSIONS_OF = ("roadseg", "torch", "segmentation-models-pytorch", "rasterio", "
 
 def write_json(path: Path, value: Any) -> None:  # noqa: ANN401 - a record is any JSON value
     """Write a record so that a reader never sees half a file."""
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     with atomic_write(path) as partial:
-        partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        # JSON escapes what is no letter, half a surrogate pair, as Python does.
+        partial.write_bytes(text.encode(errors="backslashreplace"))
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:

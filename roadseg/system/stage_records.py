@@ -439,7 +439,7 @@ def _put_aside(path: Path) -> None:
 
 
 def _short(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    text = json.dumps(value)
+    text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 

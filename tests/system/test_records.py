@@ -15,6 +15,12 @@ def test_a_value_written_comes_back(path):
     assert read_json(path) == value
 
 
+def test_a_value_is_written_in_the_letters_of_its_language(path):
+    write_json(path, {"Straße": "道路", "half a pair": "\ud800"})
+    text = '{\n  "Straße": "道路",\n  "half a pair": "\\ud800"\n}\n'
+    assert path.read_text(encoding="utf-8") == text
+
+
 @pytest.mark.parametrize("content", [b"", b'{"a": 1', b"\xff\xfe"])
 def test_a_file_that_is_not_json_is_refused(path, content):
     path.write_bytes(content)

@@ -82,6 +82,7 @@ def test_a_finished_stage_has_its_summary(path, caplog):
     ("change", "told"),
     [
         ({"settings": (("folds", 4),)}, "folds 5 -> 4"),
+        ({"settings": (("folds", "Süd"),)}, 'folds 5 -> "Süd"'),
         ({"inputs": INPUTS | {"image of a": "3d"}}, "image of a"),
         ({"inputs": {"image of a": "1f"}}, "labels of a (removed)"),
     ],

@@ -76,7 +76,7 @@ def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
     Example: roadseg config show --set train.epochs=3
     """
     loaded = load(config_path, assignments, required=False)
-    click.echo(json.dumps(loaded.model_dump(mode="json"), indent=2))
+    click.echo(json.dumps(loaded.model_dump(mode="json"), indent=2, ensure_ascii=False))
 
 
 @config.command()
@@ -140,4 +140,4 @@ def diff(config_path: Path | None, other: Path | None) -> None:
 
     there = Config() if other is None else load(other, ())
     here = load(config_path, (), required=False)
-    click.echo(json.dumps(differences(there, here), indent=2))
+    click.echo(json.dumps(differences(there, here), indent=2, ensure_ascii=False))

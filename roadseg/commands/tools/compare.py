@@ -234,7 +234,7 @@ def _cells(row: Row) -> list[str]:
 
 def _value_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
     """Return the value of a setting as short JSON; "-" if a run does not have it."""
-    text = "-" if value is None else json.dumps(value)
+    text = "-" if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 

@@ -51,6 +51,12 @@ def test_what_differs_from_the_defaults_is_shown_with_both_values(call):
     assert set(shown) - {"run"} == {"train.epochs", "train.loss.dice"}
 
 
+@pytest.mark.parametrize("command", ["show", "diff"])
+def test_a_config_is_shown_in_the_letters_of_its_language(call, command, tmp_path):
+    (tmp_path / "a.json").write_text('{"imagery": {"licence": "道路"}}', encoding="utf-8")
+    assert '"道路"' in call(command, "--config", "a.json").output
+
+
 def test_two_configs_are_compared(call, tmp_path):
     (tmp_path / "other.json").write_text('{"train": {"epochs": 3, "loss": {"dice": 0.7}}}')
     assert json.loads(call("diff", "other.json").stdout) == {"train.epochs": [3, 9]}
