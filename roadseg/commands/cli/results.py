@@ -86,8 +86,9 @@ def score(
 
     Each side is a file, or a folder of files that are matched by name: lines in any OGR format,
     GeoParquet, GraphML, SpaceNet's CSV of WKT in pixels, or masks and probabilities, which are
-    traced. The page on metrics in the documentation explains them, and compares them with other
-    scorers.
+    traced. Roads of the reference beyond the ground that was mapped count as not found, so cut it
+    to that ground before. The page on metrics in the documentation explains the figures, and
+    compares them with those of other scorers.
 
     \b
     Examples:
@@ -150,7 +151,8 @@ def diff(predicted: Path, *, reference: Path, output: Path | None, limits: "Diff
 
     Each side is a file in a format of `roadseg score`. The layer missing_in_reference contains
     predicted roads that could be added to a map, with their attributes; missing_in_predicted
-    contains roads of the reference that were not found.
+    contains roads of the reference that were not found, also those beyond the ground that was
+    mapped.
 
     \b
     Examples:

@@ -137,14 +137,14 @@ class MapSummary(Summary):
             if self.project:
                 known, found = "roads.gpkg", run.package
             return (
-                "not possible without labels; to compare the map with known roads: roadseg score "
-                f"{known} {shlex.quote(str(found))}"
+                "not possible without labels; to compare the map with known roads of the same "
+                f"ground: roadseg score {known} {shlex.quote(str(found))}"
             )
         metrics = self.measured
         return (
-            f"on {count(metrics.chips, 'held-out chip')}: correctness {metrics.correctness:.2f}, "
-            f"completeness {metrics.completeness:.2f}, APLS {metrics.apls_length:.2f}, IoU "
-            f"{metrics.iou:.2f}; its network was trained on other chips"
+            f"on {count(metrics.chips, 'held-out chip')}, on which the network was not trained: "
+            f"correctness {metrics.correctness:.2f}, completeness {metrics.completeness:.2f}, "
+            f"APLS {metrics.apls_length:.2f}, IoU {metrics.iou:.2f}"
         )
 
 

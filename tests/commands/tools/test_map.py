@@ -79,7 +79,7 @@ def mapped(tmp_path_factory, write_city):
 )
 def test_a_map_without_labels_tells_how_to_score_it(mapped, project, arguments):
     summary = replace(mapped[1], config="my map/roadseg.json", measured=None, project=project)
-    assert f"known roads: roadseg score {arguments}\n" in str(summary)
+    assert f"known roads of the same ground: roadseg score {arguments}\n" in str(summary)
 
 
 def test_the_map_of_several_images_can_be_scored_with_one_file_of_known_roads(mapped, call):
