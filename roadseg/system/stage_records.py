@@ -43,6 +43,7 @@ _ASIDE = ".changed"  # Suffix of outputs that somebody has modified; they are ke
 _MISSING, _CHANGED = "is missing", "was modified"
 _SHOWN = 3  # Settings and files that a reason names.
 _LONGEST = 40  # Characters of a value that a reason shows.
+UNFINISHED = "the last run did not finish"  # It was interrupted, or failed.
 _ADVICE = "delete it, and run its stage again"
 _log = logging.getLogger(__name__)
 
@@ -199,7 +200,7 @@ class Stage:
         if change := self.change(earlier):
             return change
         if not earlier.is_done:
-            return Reason("the last run was interrupted", "interrupted")
+            return Reason(UNFINISHED, "interrupted")
         if earlier.failed:
             failed = count(len(earlier.failed), "scene")
             return Reason(f"{failed} failed in the last run", "incomplete")
@@ -262,13 +263,15 @@ class Stage:
         summary = earlier.summary if earlier and earlier.is_done else None
         done = (summary or {}).get(self.unit)
         before = len(done) if isinstance(done, list) else done
+        if summary is None and earlier:
+            return None, f"unknown: {UNFINISHED}"
         if earlier is None or summary is None or not isinstance(before, int | float):
             return None, UNKNOWN
         # The summary of a training has the time of all its sessions.
         took_s = float(summary.get("seconds", earlier.seconds))
         unit = self.unit.removesuffix("s") if before == 1 else self.unit
         took = f"the last run took {took_s:.1f} s for {_amount(before)} {unit}"
-        if now is None or not before:
+        if now is None or not before or now == before:
             return took_s, took
         return took_s * now / before, f"{took}, now {_amount(now)}"
 
@@ -422,7 +425,7 @@ def _read_finished(path: Path, made_by: str) -> Record:
     record = read_record(require(path, made_by=made_by))
     if record is None or not record.is_done:
         raise MissingInputError(
-            f"{path}: {path.stem} was interrupted; run `roadseg {made_by}` again first"
+            f"{path}: {path.stem} did not finish; run `roadseg {made_by}` again first"
         )
     return record
 

@@ -205,7 +205,7 @@ def test_scenes_that_failed_are_part_of_the_key_for_later_stages(path):
 @pytest.mark.parametrize("read", [read_stage_key, lambda path: read_summary(path, Found)])
 def test_an_interrupted_stage_is_named(path, read):
     stage(path).begin()
-    with pytest.raises(MissingInputError, match="split was interrupted; run `roadseg split` again"):
+    with pytest.raises(MissingInputError, match="split did not finish; run `roadseg split` again"):
         read(path)
 
 

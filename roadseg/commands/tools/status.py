@@ -19,7 +19,7 @@ from roadseg.report.run_facts import (
     seconds_of,
 )
 from roadseg.system.locks import holders
-from roadseg.system.stage_records import Reason
+from roadseg.system.stage_records import UNFINISHED, Reason
 from roadseg.system.text import Summary, one_line, size_text, table, time_text
 from roadseg.system.workspace import STAGES, AnyFold, Fold, Workspace
 
@@ -182,7 +182,7 @@ def _at(
     if not record.is_done:
         if in_use:
             return StageStatus(stage, "running"), None
-        reason = Reason("the last run was interrupted", "interrupted")
+        reason = Reason(UNFINISHED, "interrupted")
         return StageStatus(stage, reason.state, reason.text), reason
     # Without a config, only records are looked at.
     declared = declared_stage(stage, config or Config(), Workspace(facts.folder), fold)

@@ -170,7 +170,15 @@ def test_an_interrupted_stage_runs_again(tmp_path):
     stage = Stage(tmp_path / "graph.json", lambda: MadeFrom({}, {}), unit="scenes")
     stage.begin()
     found = stage.plan(stage.reason(), now=1)
-    assert (found.runs, found.why, found.seconds) == (True, "the last run was interrupted", None)
+    assert (found.runs, found.why, found.seconds) == (True, "the last run did not finish", None)
+    assert found.based_on.startswith("unknown: the last run did not finish; memory: ")
+
+
+def test_the_amount_of_work_is_told_once_if_it_is_the_same(tmp_path):
+    stage = Stage(tmp_path / "graph.json", lambda: MadeFrom({}, {}), unit="trials")
+    stage.finish(Done(seconds=30.0, trials=10), [])
+    found = stage.plan(stage.reason(force=True), now=10)
+    assert found.based_on.startswith("the last run took 30.0 s for 10 trials; memory: ")
 
 
 def test_time_is_scaled_by_the_amount_of_work(tmp_path):

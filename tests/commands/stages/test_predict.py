@@ -323,7 +323,7 @@ def test_before_the_last_shard_the_prediction_is_not_done(finished):
     config, workspace = finished
     config = changed(config, "predict", scenes="all")
     predict_shards(config, workspace, 2)
-    with pytest.raises(MissingInputError, match="predict was interrupted"):
+    with pytest.raises(MissingInputError, match="predict did not finish"):
         read_stage_key(workspace.record("predict"))
 
 
