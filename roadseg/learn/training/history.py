@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 _PATH_SETTINGS = {"init", "encoder_weights"}  # They may name a file, which may move.
 # What a training knows of its data, besides their key.
 _OF_DATA = {"prepared_data", "training_chips", "validation_chips", "scaling"}
-_OF_DATA |= {"gsd_m", "gsd_range_m", "resample_m"}
+_OF_DATA |= {"gsd_m", "gsd_range_m", "resample_m", "labels_have_speeds"}
 _TIME_SETTINGS = {"minutes", "epochs", "patience"}  # They may grow: `planned_before` checks them.
 
 Row = dict[str, float]  # Columns of an epoch in metrics.csv.

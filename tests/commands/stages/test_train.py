@@ -120,10 +120,10 @@ def test_a_training_that_cannot_be_is_refused_and_the_finished_one_kept(
 def test_other_data_is_refused_in_a_few_words(finished):
     folder = finished[1].checkpoint(0)
     facts = read_checkpoint_facts(folder, "last")
-    own = ("batch_size", "training_chips", "prepared_data", "resample_m", "gsd_range_m")
+    own = ("batch_size", "training_chips", "prepared_data", "resample_m", "labels_have_speeds")
     known = {key: facts[key] for key in own}
     others = {**known, "training_chips": "another", "prepared_data": "another", "batch_size": 3}
-    others |= {"resample_m": 0.8, "gsd_range_m": [0.8, 0.8]}
+    others |= {"resample_m": 0.8, "labels_have_speeds": "another"}
     with pytest.raises(ConfigError) as refused:
         read_last(folder, others)
     assert str(refused.value).partition("was started with ")[2] == (
