@@ -1,6 +1,7 @@
-"""Folds of a run: folds.json and the chips on both sides of a fold; the user's file; the layer."""
+"""Folds in files: folds.json, the chips of each fold, the user's file of folds, and a layer."""
 
 import csv
+import itertools
 import json
 import math
 import re
@@ -110,13 +111,11 @@ def part_chips(
     """
     held_out = [chip for chip in chips if folds[chip.name] == fold]
     others = [chip for chip in chips if folds[chip.name] != fold]
-    is_near = [False] * len(others)
-    if buffer_m > 0:
-        is_near = (nearest_m(others, held_out) < buffer_m).tolist()
-    sides: dict[bool, list[ChipRecord]] = {True: [], False: []}
-    for chip, near in zip(others, is_near, strict=True):
-        sides[near].append(chip)
-    return FoldChips(sides[False], held_out, sides[True])
+    if buffer_m <= 0:
+        return FoldChips(others, held_out, [])
+    is_near = nearest_m(others, held_out) < buffer_m
+    training, buffer = (list(itertools.compress(others, side)) for side in (~is_near, is_near))
+    return FoldChips(training, held_out, buffer)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def client_page(
             "and false roads."
         )
     if len(by_map) > 1:
-        notes.append(f"The picture shows the one with most roads of {len(by_map)} maps.")
+        notes.append(f"The picture shows one of {len(by_map)} maps, the one with the most roads.")
     return OnePage(
         title=facts["title"],
         subtitle=f"Road network from {count(len(shown.scenes), 'image')} · {facts['made']}",

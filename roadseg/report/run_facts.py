@@ -38,9 +38,8 @@ METRIC_TITLES = {  # Metrics of `evaluate` by their titles, in the order of tabl
     "calibration error": "calibration_error",
 }
 
-_RUN_STAGES = tuple(
-    stage for stage in STAGES if stage != "train"
-)  # A checkpoint alone has that one.
+# Stages with a record in the run folder; that of a training is in the folder of its checkpoint.
+_RUN_STAGES = [stage for stage in STAGES if stage != "train"]
 _MB = 1e6  # Bytes of a megabyte.
 
 

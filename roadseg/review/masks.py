@@ -24,8 +24,8 @@ SURE = 0.6  # Confidence from which on a road is a label if nobody decided about
 SURE_WIDTHS_M = (5.0, 20.0)  # Narrowest and widest of these labels.
 # What model cards say about them.
 PSEUDO_LABELS = (
-    "pseudo-labels, which are roads that a network found in these images; metrics on them are no "
-    "accuracy"
+    "pseudo-labels, which are roads that a network found in these images; metrics on them do not "
+    "measure accuracy"
 )
 _EDGE_M = 1.0  # Metres beyond the edge of a road that may still belong to it.
 _BLOCK_PX = 2048

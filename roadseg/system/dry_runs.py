@@ -35,14 +35,13 @@ class Plan:
         """Return the dry run as a table."""
         if not self.runs:
             return f"{self.stage:<9} up to date: {self.why}"
-        rows = {
-            "writes": ", ".join(map(_near, self.writes)),
-            "takes": self._takes(),
-        }
-        lines = [f"  {name:<7} {text}" for name, text in rows.items()]
-        return "\n".join([f"{self.stage:<9} will run: {self.why}", *lines])
+        return (
+            f"{self.stage:<9} will run: {self.why}\n"
+            f"  writes  {', '.join(map(_near, self.writes))}\n"
+            f"  takes   {self._duration_and_memory()}"
+        )
 
-    def _takes(self) -> str:
+    def _duration_and_memory(self) -> str:
         if self.seconds is None and self.memory_mb is None:
             return self.based_on
         time = "time unknown" if self.seconds is None else about_time(self.seconds)

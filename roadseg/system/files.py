@@ -21,9 +21,7 @@ from roadseg.system.text import one_line
 _log = logging.getLogger(__name__)
 
 # Suffixes of rasters in which a pixel says whether there is a road.
-MASK_SUFFIXES = (
-    *(".tif", ".tiff", ".png", ".jpg", ".jpeg", ".vrt", ".jp2", ".img", ".bmp", ".gif"),
-)
+MASK_SUFFIXES = (".tif", ".tiff", ".png", ".jpg", ".jpeg", ".vrt", ".jp2", ".img", ".bmp", ".gif")
 
 # Further suffixes of the parts of a Shapefile.
 SHAPEFILE_PARTS = (".shx", ".dbf", ".prj", ".cpg", ".qix", ".sbn", ".sbx")
@@ -91,7 +89,7 @@ def user_cache() -> Path:
 
 
 def is_mask_file(path: Path) -> bool:
-    """Return whether a file of roads is a raster, a mask or probabilities, by its suffix."""
+    """Return whether a file of roads is a raster of a mask or probabilities, by its suffix."""
     return path.suffix.lower() in MASK_SUFFIXES
 
 

@@ -45,15 +45,16 @@ def lock(folder: Path, *, part: str | None = None, alone: bool = True) -> Iterat
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     try:
-        with ExitStack() as held, ExitStack() as briefly:
-            _hold(folder, _RUN, held if part is None else briefly, briefly=part is not None)
-            if part is not None:
-                _hold(folder, _PARTS.replace("*-*", part), held)
-            elif alone:
-                for path in sorted(folder.glob(_PARTS)):
+        with ExitStack() as held:
+            if part is None:
+                _hold(folder, _RUN, held)
+                for path in sorted(folder.glob(_PARTS)) if alone else ():
                     _hold(folder, path.name, held)
-            # A part needs the lock of the whole folder only while it takes its own.
-            briefly.close()
+            else:
+                # A part needs the lock of the whole folder only while it takes its own.
+                with ExitStack() as briefly:
+                    _hold(folder, _RUN, briefly, briefly=True)
+                    _hold(folder, _PARTS.replace("*-*", part), held)
             yield
     finally:
         with suppress(OSError):  # A folder that is not empty stays.
@@ -78,9 +79,8 @@ def holders(folder: Path) -> list[str]:
 
     Notes of killed processes of this machine are ignored. Nothing is locked.
     """
-    names = [_holder(path) for path in sorted(folder.glob(f".*lock{_HOLDER}"))]
-    processes = {name: re.fullmatch(r"process (\d+)", name) for name in dict.fromkeys(names)}
-    return [name for name, match in processes.items() if not (match and is_gone(int(match[1])))]
+    names = map(_holder, sorted(folder.glob(f".*lock{_HOLDER}")))
+    return [name for name in dict.fromkeys(names) if not _is_killed(name)]
 
 
 def _hold(folder: Path, name: str, stack: ExitStack, *, briefly: bool = False) -> None:
@@ -137,8 +137,7 @@ def _patience_s(noted: Path) -> float:
     """
     if not noted.exists():
         return _MOMENT_S
-    holder = re.fullmatch(r"process (\d+)", _holder(noted))
-    return _DYING_S if holder and is_gone(int(holder[1])) else _ENDING_S
+    return _DYING_S if _is_killed(_holder(noted)) else _ENDING_S
 
 
 def _release(own: FileLock, noted: Path) -> None:
@@ -156,6 +155,12 @@ def _holder(path: Path) -> str:
         return path.read_text(encoding="utf-8").removesuffix(f" on {socket.gethostname()}")
     except (OSError, ValueError):
         return "another process"
+
+
+def _is_killed(holder: str) -> bool:
+    """Return whether the holder of a lock is a process of this machine that has ended."""
+    process = re.fullmatch(r"process (\d+)", holder)
+    return process is not None and is_gone(int(process[1]))
 
 
 def _without_locks(folder: Path) -> str:

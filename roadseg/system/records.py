@@ -94,18 +94,17 @@ def known_settings(
         earlier: settings of the earlier version.
         defaults: defaults of settings, and the fixed values of retired ones.
     """
-    retired = {
+    known = {
         name: value
         for name, value in earlier.items()
         if name not in settings and name in defaults and is_fixed(value, defaults[name])
     }
-    return retired | {
-        name: known_settings(value, earlier[name], defaults.get(name, {}))
-        if isinstance(value, dict) and isinstance(earlier.get(name), dict)
-        else value
-        for name, value in settings.items()
-        if name in earlier or name not in defaults or value != defaults[name]
-    }
+    for name, value in settings.items():
+        if isinstance(value, dict) and isinstance(earlier.get(name), dict):
+            known[name] = known_settings(value, earlier[name], defaults.get(name, {}))
+        elif name in earlier or name not in defaults or value != defaults[name]:
+            known[name] = value
+    return known
 
 
 def is_fixed(value: object, fixed: object) -> bool:

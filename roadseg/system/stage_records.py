@@ -43,7 +43,6 @@ _ASIDE = ".changed"  # Suffix of outputs that somebody has modified; they are ke
 _MISSING, _CHANGED = "is missing", "was modified"
 _SHOWN = 3  # Settings and files that a reason names.
 _LONGEST = 40  # Characters of a value that a reason shows.
-UNFINISHED = "the last run did not finish"  # It was interrupted, or failed.
 _ADVICE = "delete it, and run its stage again"
 _log = logging.getLogger(__name__)
 
@@ -110,6 +109,10 @@ class Reason:
     def renews(self) -> bool:
         """Whether the outputs may differ from the earlier ones, so that later stages run too."""
         return self.state not in ("outputs missing", "outputs changed")
+
+
+NOT_RUN = Reason("no earlier run", "not run")
+UNFINISHED = Reason("the last run did not finish", "interrupted")  # Interrupted, or failed.
 
 
 @dataclass(frozen=True)
@@ -196,11 +199,11 @@ class Stage:
         # `made_from` raises an error if an input is missing, also before the first run.
         earlier, _ = read_record(self.path), self.made_from
         if earlier is None:
-            return Reason("no earlier run", "not run")
+            return NOT_RUN
         if change := self.change(earlier):
             return change
         if not earlier.is_done:
-            return Reason(UNFINISHED, "interrupted")
+            return UNFINISHED
         if earlier.failed:
             failed = count(len(earlier.failed), "scene")
             return Reason(f"{failed} failed in the last run", "incomplete")
@@ -264,7 +267,7 @@ class Stage:
         done = (summary or {}).get(self.unit)
         before = len(done) if isinstance(done, list) else done
         if summary is None and earlier:
-            return None, f"unknown: {UNFINISHED}"
+            return None, f"unknown: {UNFINISHED.text}"
         if earlier is None or summary is None or not isinstance(before, int | float):
             return None, UNKNOWN
         # The summary of a training has the time of all its sessions.

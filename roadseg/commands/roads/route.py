@@ -282,7 +282,7 @@ def _no_way(name: str, graph: RoadGraph, nodes: tuple[int, int]) -> RoadsegError
     if here == there:
         return RoadsegError(
             f"{name}: no route: one-way streets lead from --from to other places only; choose "
-            "another street for one of both, or a file that reaches further"
+            "another street for one of the two, or a file that reaches further"
         )
     return RoadsegError(
         f"{name}: no route: --from is on a part of the network with {road_text(sums[here])} of "

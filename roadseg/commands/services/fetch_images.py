@@ -77,12 +77,10 @@ def _check(request: ImageRequest) -> None:
     """Refuse options that contradict each other."""
     if request.zoom is not None and request.gsd_m is not None:
         raise ConfigError("--zoom and --gsd-m: both choose the size of the pixels; give one")
-    if request.name is not None and (
-        Path(request.name).name != request.name or request.name.startswith(".")
-    ):
+    name = request.name or "image"
+    if Path(name).name != name or name.startswith("."):
         raise ConfigError(
-            f"--name {request.name}: expected the name of a file without folders; --output names "
-            "the folder"
+            f"--name {name}: expected the name of a file without folders; --output names the folder"
         )
 
 
@@ -92,16 +90,15 @@ def _fetch(fetch: Fetch) -> FetchSummary:
     address = with_keys(request.source)
     if is_template(request.source):
         return fetch_tiles(fetch, request.source, template_service(fetch))
-    if request.source.startswith(PREFIX) or split_address(address).path.lower().endswith(
-        _JSON_SUFFIXES
-    ):
+    path = split_address(address).path.lower()
+    if request.source.startswith(PREFIX) or path.endswith(_JSON_SUFFIXES):
         return fetch_rasters(fetch, stac_rasters(fetch))
     if is_raster(address):
         name = slug(Path(split_address(without_keys(request.source)).path).stem)
         return fetch_rasters(fetch, [RemoteRaster(request.source, name or "image", "raster")])
     if "://" not in address:
         raise ConfigError(f"{without_keys(request.source):.200}: expected {_KINDS}")
-    if split_address(address).path.lower().endswith(_PICTURE_SUFFIXES):
+    if path.endswith(_PICTURE_SUFFIXES):
         raise ConfigError(
             f"{without_keys(request.source):.200}: expected a template of tiles, with {{z}}, {{x}} "
             "and {y} in the places of the zoom, column and row of a tile"

@@ -108,8 +108,7 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
             from roadseg.raster.grid import crs_setting
 
             crs_setting(scene_set.imagery.crs, f"{scene_set.key or 'imagery.'}crs")
-    files = ((source.image, source.labels, *source.area) for source in found.values())
-    paths = list(itertools.chain.from_iterable(files))
+    paths = [path for each in found.values() for path in (each.image, each.labels, *each.area)]
     made = workspace.root, workspace.masks, workspace.probabilities, workspace.graphs
     written = {folder.resolve() for folder in made}
     # Links are followed once for each folder: there may be many files.

@@ -283,9 +283,7 @@ def _calibrated(
     model = EdgeModel(0.0, {}, least)
     held_out = [replace(scene, edge_model=model) for scene in held_out]
     # Why others cannot be traced is said when their graphs are written.
-    graphs, _ = _results_of_scenes(
-        partial(find_roads, config), held_out, config, what="trace", told=False
-    )
+    graphs, _ = _results(partial(find_roads, config), held_out, config, what="trace", told=False)
     in_turn = {scene.name: graphs[scene.name] for scene in held_out if scene.name in graphs}
     try:
         measured = measure_run(config, workspace, listed, chips_of, in_turn)
@@ -305,13 +303,13 @@ def _calibrated(
     ], calibration
 
 
-def _warn_of_what_stays(summary: GraphSummary) -> None:
+def _warn_of_what_is_kept(summary: GraphSummary) -> None:
     """Warn of scenes in which no road is kept, and if `graph.precision` is not met."""
     precision, calibration = summary.precision, summary.calibration
     if summary.emptied and (precision is not None or not summary.edges):
         _log.warning(
-            "no road is sure enough to stay in %d of %s; to see them, use a lower graph.precision "
-            "or graph.min_confidence",
+            "no road is certain enough to be kept in %d of %s; to see them, use a lower "
+            "graph.precision or graph.min_confidence",
             *(summary.emptied, count(len(summary.scenes), "scene")),
         )
     if precision is None or calibration is None:
@@ -355,9 +353,7 @@ def _trace_all(
     check_formats(config.graph.formats)
     _refuse_taken({scene.name: scene.path for scene in scenes})
     names = [scene.name for scene in scenes]
-    traced, failed = _results_of_scenes(
-        partial(trace_scene, config, folder), scenes, config, what="graph"
-    )
+    traced, failed = _results(partial(trace_scene, config, folder), scenes, config, what="graph")
     if failed and not traced:
         raise DataError(all_failed(failed))
     network = _write_common_files(
@@ -388,7 +384,7 @@ def _trace_all(
         calibration=calibration,
         outside=outside,
     )
-    _warn_of_what_stays(summary)
+    _warn_of_what_is_kept(summary)
     _warn_of_doubt(summary)
     return summary
 
@@ -410,16 +406,15 @@ def _refuse_others(paths: dict[str, Path], folder: Path, config: Config) -> None
     """Refuse to replace files that roadseg has not written."""
     for name in [*paths, *([ROAD_NETWORK] if len(paths) > 1 else [])]:
         files = [folder / f"{name}.{suffix}" for suffix in config.graph.formats]
-        if (kept := [path for path in files if path.exists()]) and not is_traced(
-            folder / f"{name}.gpkg"
-        ):
+        kept = [path for path in files if path.exists()]
+        if kept and not is_traced(folder / f"{name}.gpkg"):
             raise ConfigError(
                 f"{kept[0]}: would be replaced, but `roadseg graph` did not write it (expected "
                 f"{name}.gpkg of `roadseg graph` beside it); delete it, or use another --output"
             )
 
 
-def _results_of_scenes(
+def _results(
     work: Callable[..., Result],
     scenes: list[SceneToTrace],
     config: Config,

@@ -141,7 +141,7 @@ def run(
         init.run(labels.images, masks, own_path, settings=given, force=True)
         planned = load_config(own_path, changes)
     pipeline.prepare(planned, made, force=force)
-    _log.info("the labels are roads of the first map, so the IoU of this training is no accuracy")
+    _log.info("the labels are roads of the first map, so its IoU does not measure accuracy")
     network, again = made.checkpoint(_FOLD), force
     if checkpoint_path(network, "last").exists():  # Of other labels, it is of no use.
         before = read_checkpoint_facts(network, "last")["prepared_data"]
@@ -210,13 +210,11 @@ def _write_labels(
         sure_km += km
         _write_mask(config, made.pseudo_labels / f"{name}.tif", found, roads)
         used.append(str(image_of[name].resolve()))
-        gsd_m = (
-            resampled_gsd_m(found.grid, read_scene_grid(image_of[name], config.imagery)) or gsd_m
-        )
+        gsd_m = resampled_m(found.grid, read_scene_grid(image_of[name], config.imagery)) or gsd_m
     return _Labels(tuple(used), float(sure_km), float(road_km), gsd_m)
 
 
-def resampled_gsd_m(grid: Grid, image: Grid) -> float | None:
+def resampled_m(grid: Grid, image: Grid) -> float | None:
     """Return the pixel size of a grid, metres, if it differs from that of its image; else None.
 
     Images that were resampled for a network, such as the starter, are resampled in training too.

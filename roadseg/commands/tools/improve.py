@@ -20,7 +20,7 @@ from pyproj import CRS
 from roadseg.arrays import Bools, Lines
 from roadseg.commands.stages import pipeline, prepare
 from roadseg.commands.tools import review
-from roadseg.commands.tools.adapt import network_form, resampled_gsd_m
+from roadseg.commands.tools.adapt import network_form, resampled_m
 from roadseg.config import FILE_NAME, Config, with_relative_paths
 from roadseg.dataset.chips import ChipRecord, read_chips
 from roadseg.dataset.fold_files import read_fold_chips, read_folds, write_folds
@@ -260,9 +260,7 @@ def _plan(
     if config.imagery.gsd_m is None:
         # Some images may have the pixels of the network already; the others are resampled to these.
         sizes_m = (
-            resampled_gsd_m(
-                read_grid(s.mask), read_scene_grid(s.image, config.of_set(s.set).imagery)
-            )
+            resampled_m(read_grid(s.mask), read_scene_grid(s.image, config.of_set(s.set).imagery))
             for s in scenes
         )
         imagery["gsd_m"] = next((size_m for size_m in sizes_m if size_m), None)

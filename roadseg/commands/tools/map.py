@@ -352,14 +352,12 @@ def _require_same(
     areas = begun.imagery.area, config.imagery.area
     if len({area and realpath(area) for area in areas}) > 1:
         former = begun.imagery.area or "the whole of the images"
-        raise _other_map_error(path, f"the map of {former}, not of the area {config.imagery.area}")
+        raise _other_map(path, f"the map of {former}, not of the area {config.imagery.area}")
     if not given >= mapped:
-        raise _other_map_error(
-            path, f"the map of {first(list(map(normpath, config.imagery.images)))}"
-        )
+        raise _other_map(path, f"the map of {first(list(map(normpath, config.imagery.images)))}")
     if list(map(_real, roads)) != list(map(_real, labels)):
         how = f"with the labels {first(list(map(normpath, roads)))}" if roads else "without labels"
-        raise _other_map_error(path, f"a map of these images, made {how}")
+        raise _other_map(path, f"a map of these images, made {how}")
     workspace = Workspace(path.parent)
     if not labels:
         before = {raster.stem for raster in workspace.probabilities.glob("[!.]*.tif")}
@@ -378,16 +376,16 @@ def _require_same(
         added += sorted({realpath(facts.path) for facts in usable} - mapped)
     if added:
         what = f"a map with labels, to which images such as {added[0]} cannot be added"
-        raise _other_map_error(path, what)
+        raise _other_map(path, what)
 
 
 def _refuse_gone(path: Path, gone: set[str]) -> None:
     if gone:
         what = f"the map of images that are gone, or have another name now ({first(sorted(gone))})"
-        raise _other_map_error(path, what)
+        raise _other_map(path, what)
 
 
-def _other_map_error(path: Path, what: str) -> ConfigError:
+def _other_map(path: Path, what: str) -> ConfigError:
     return ConfigError(
         f"{path}: this folder already contains {what}; use another --output, or delete it"
     )

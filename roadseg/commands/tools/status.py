@@ -1,7 +1,7 @@
 """status: how far a run has come, and what `roadseg run` would do again. Writes nothing."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -19,7 +19,7 @@ from roadseg.report.run_facts import (
     seconds_of,
 )
 from roadseg.system.locks import holders
-from roadseg.system.stage_records import UNFINISHED, Reason
+from roadseg.system.stage_records import NOT_RUN, UNFINISHED, Reason
 from roadseg.system.text import Summary, one_line, size_text, table, time_text
 from roadseg.system.workspace import STAGES, AnyFold, Fold, Workspace
 
@@ -127,23 +127,19 @@ def run(config: Config | None, folder: Path, *, options: str = "") -> RunStatus:
     """
     facts, in_use = read_run(folder), holders(folder)
     held_out: AnyFold = "each" if facts.is_cross_validation else facts.fold
-    others = [fold for fold in facts.trainings if fold != facts.fold]
     has_roads = config is None or any(each.labels.roads for each in config.sets)
     has_labels = has_roads or "prepare" in facts.records
     stages: list[StageStatus] = []
     again: dict[str, Reason] = {}  # Why stages run again that later ones need, by name.
     for stage in STAGES:
         earlier = dict(again)  # Trainings do not depend on each other.
-        for fold in (facts.fold, *others) if stage == "train" else (held_out,):
-            # In a cross-validation later stages need the trainings of all folds.
-            is_each = stage == "train" and facts.is_cross_validation and fold != "all"
-            is_main = stage != "train" or fold == facts.fold
-            name = f"train --fold {fold}" if is_each or not is_main else stage
+        parts = _trainings(facts) if stage == "train" else [(stage, held_out, True)]
+        for name, fold, is_needed in parts:
             status, reason = _at(config, facts, stage, fold, earlier, in_use=bool(in_use))
             if not has_labels and status.state == "not run":
                 continue
             stages.append(replace(status, stage=name))
-            if reason and (is_main or is_each):
+            if reason and is_needed:
                 again[name] = reason
     compared, megabytes = config is not None, megabytes_in(folder)
     return RunStatus(
@@ -157,6 +153,14 @@ def run(config: Config | None, folder: Path, *, options: str = "") -> RunStatus:
         has_labels,
         is_adapted=Workspace(folder).pseudo_labels.exists(),
     )
+
+
+def _trainings(facts: RunFacts) -> Iterator[tuple[str, AnyFold, bool]]:
+    """Yield name and fold of each training, and whether later stages need it: one, or all folds."""
+    for fold in dict.fromkeys([facts.fold, *facts.trainings]):
+        is_one_of_all = facts.is_cross_validation and fold != "all"
+        is_alone = fold == facts.fold and not is_one_of_all
+        yield "train" if is_alone else f"train --fold {fold}", fold, is_alone or is_one_of_all
 
 
 def _at(
@@ -175,18 +179,16 @@ def _at(
     """
     trained = facts.trainings.get(cast("Fold", fold))
     record = trained if stage == "train" else facts.records.get(stage)
-    reason: Reason | None = None
     if record is None:
-        reason = Reason("no earlier run", "not run")
-        return StageStatus(stage, reason.state), reason
+        return StageStatus(stage, NOT_RUN.state), NOT_RUN
+    if not record.is_done and in_use:
+        return StageStatus(stage, "running"), None
     if not record.is_done:
-        if in_use:
-            return StageStatus(stage, "running"), None
-        reason = Reason(UNFINISHED, "interrupted")
-        return StageStatus(stage, reason.state, reason.text), reason
+        return StageStatus(stage, UNFINISHED.state, UNFINISHED.text), UNFINISHED
     # Without a config, only records are looked at.
     declared = declared_stage(stage, config or Config(), Workspace(facts.folder), fold)
     after, state, why = renewed_before(stage, again), DONE, ""
+    reason: Reason | None = None
     try:
         if after or config is not None:
             reason = declared.reason(after=after)

@@ -63,7 +63,7 @@ function showTraining(section, training) {
     if (training.length > 1) section.append(make("h3", {}, name));
     if (name.startsWith("adapted/")) {
       section.append(make("p", { class: "muted" }, "This network learned from the roads of its own first map that it was sure of. "
-        + "The curves compare it with these roads, so they are no accuracy."));
+        + "The curves compare it with these roads, so they do not measure accuracy."));
     }
     // A training on all chips holds nothing out, so that its epochs lack what is measured there.
     const known = (series) => series.filter(({ key }) => key in epochs[0]);

@@ -278,7 +278,7 @@ class Client:
             to = join_address(url, location)
             parts = split_address(to)
         except DataError as error:
-            raise Failure(f"redirects to {location:.200}, which is no address", tries=1) from error
+            raise Failure(f"redirects to {location:.200}, an invalid address", tries=1) from error
         if parts.scheme not in _PORTS or (start.scheme == "https" and parts.scheme == "http"):
             raise Failure(f"redirects to {to:.200}, which is not encrypted", tries=1)
         if parts.hostname not in {start.hostname, *self.policy.hosts}:
@@ -353,7 +353,7 @@ def _header(line: str) -> tuple[str, str]:
         )
     sent = with_keys(value.strip(), is_address=False)
     if not (sent.isascii() and (sent.isprintable() or not sent)):
-        raise ConfigError(f"--header {name.strip()}: its value has characters that no header has")
+        raise ConfigError(f"--header {name.strip()}: its value has invalid characters")
     return name.strip(), sent
 
 

@@ -77,5 +77,5 @@ def _value_of(name: str) -> str:
     if not value:
         raise ConfigError(f"the environment variable {name} is not set; put the key into it")
     if not value.isprintable():
-        raise ConfigError(f"the environment variable {name} has characters that no key has")
+        raise ConfigError(f"the environment variable {name} has characters that a key cannot have")
     return value

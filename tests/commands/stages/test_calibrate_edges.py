@@ -181,7 +181,7 @@ def test_a_precision_that_no_road_reaches_is_said(measured, caplog):
     config, workspace, _ = measured
     summary = graph.run(changed(config, "graph", precision=0.9999), workspace)
     assert (summary.edges, summary.emptied) == (0, 1)
-    assert "no road is sure enough to stay in 1 of 1 scene" in caplog.text
+    assert "no road is certain enough to be kept in 1 of 1 scene" in caplog.text
 
 
 def test_one_place_held_out_has_no_calibration_error(measured):

@@ -162,7 +162,7 @@ def words_of(example):
     return words
 
 
-UNSURE = "WARNING: no road is sure enough to stay"  # Its network has hardly been trained.
+UNSURE = "WARNING: no road is certain enough to be kept"  # Its network has hardly been trained.
 
 
 def is_only_parsed(words):

@@ -71,7 +71,7 @@ def test_roads_of_which_none_is_likely_are_not_called_missing(tmp_path, caplog, 
     config = load_config(None, [f"graph.precision={precision or 'null'}"])
     assert graph.run_images(config, [str(path)], output=tmp_path).edges == 0
     (message,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert message.startswith("no road is sure enough to stay in 1 of 1 scene")
+    assert message.startswith("no road is certain enough to be kept in 1 of 1 scene")
 
 
 def test_a_mask_without_georeference_becomes_a_graph_in_its_own_metres(tmp_path, write_nowhere):

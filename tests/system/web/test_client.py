@@ -222,7 +222,7 @@ def test_a_time_to_wait_that_cannot_be_is_not_waited_for(client, world, wait):
 @pytest.mark.parametrize(
     ("location", "told"),
     [
-        *((bad, "which is no address") for bad in ("http://[::1", "http://a:b/c", "//x:99999/")),
+        *((bad, "an invalid address") for bad in ("http://[::1", "http://a:b/c", "//x:99999/")),
         ("/fine", "redirects more than 5 times"),
     ],
 )

@@ -301,9 +301,9 @@ def fetch_tiles(fetch: Fetch, address: str, service: TileService) -> FetchSummar
             write_image(path, plan, reader, origin)
             write_record(path, origin, {"gsd_m": image.gsd_m, "tiles": reader.counts})
             remarks = {
-                "missing": "that the service does not have are no data",
+                "missing": "that the service does not have count as no data",
                 "repeated": "with the picture of another tile: look at them, as some services send "
-                "one where they have no image at this level",
+                "a placeholder where they have no image at this level",
             }
             told = [
                 f"{count(reader.counts[kind], 'tile')} {remark}"

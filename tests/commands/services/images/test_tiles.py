@@ -101,7 +101,7 @@ def test_tiles_that_are_not_there_are_no_data(fetch, world, off):
     assert (alpha == 0).any()
     assert (alpha == 255).any()
     assert off(image.image) == 0
-    assert "that the service does not have are no data" in image.remarks[0]
+    assert "that the service does not have count as no data" in image.remarks[0]
 
 
 def test_if_all_tiles_are_missing_it_is_an_error(fetch, world, tmp_path):
