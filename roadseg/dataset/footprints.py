@@ -40,12 +40,13 @@ def overlapping_pairs(
     corners, number = np.asarray(corners_m).reshape(-1, 4, 2), np.asarray(zones, dtype=np.int64)
     overlapping = [np.empty((0, 2), dtype=np.int64)]
     placed = np.flatnonzero(number != NO_ZONE)
-    for zone in np.unique(number[placed]):
+    different = np.unique(number[placed])
+    for zone in different:
         here = np.flatnonzero(number == zone)
         overlapping.append(
             here[_overlapping(corners[here], _candidates(corners[here], share), share)]
         )
-    if len(overlapping) > 2:  # noqa: PLR2004 - the empty one and one zone
+    if len(different) > 1:
         degrees = unbroken(corners_degrees(corners[placed], number[placed]))
         pairs = _candidates(degrees, share)
         across = number[placed][pairs[:, 0]] != number[placed][pairs[:, 1]]

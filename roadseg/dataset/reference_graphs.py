@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import shapely
+from affine import Affine
 from rasterio.features import shapes
 from scipy import ndimage
 
@@ -61,25 +62,35 @@ class Reference:
         Raises:
             DataError: if the mask cannot be read.
         """
-        area: Polygons = self.grid.crop(*window).footprint_m
+        grid = self.grid.crop(*window)
+        area: Polygons = grid.footprint_m
         if self.complete is not None:
             area = polygons_in(area & self.complete)
-        gaps = []
+        pixel_m2, outlines = math.prod(grid.pixel_size_m), list[shapely.Geometry]()
         for block in cut_blocks(window.height, window.width, block_px=_BLOCK_PX):
             part = block._replace(row=window.row + block.row, col=window.col + block.col)
             ignored = read_mask(self.mask, part) == IGNORE
             if ignored.any():
-                gaps += _gaps(ignored, self.grid.crop(*part))
-        return polygons_in(area - shapely.union_all(gaps)) if gaps else area
+                outlines += _gaps(ignored, block, least_px=_LEAST_GAP_M2 / pixel_m2)
+        gaps = shapely.get_parts(shapely.union_all(outlines))
+        gaps = gaps[shapely.area(gaps) * pixel_m2 >= _LEAST_GAP_M2]
+        on_ground = shapely.transform(gaps, lambda xy: grid.to_metric(xy[:, ::-1]))
+        return polygons_in(area - shapely.union_all(on_ground)) if len(gaps) else area
 
 
-def _gaps(ignored: Bools, grid: Grid) -> list[shapely.Geometry]:
-    """Return the outlines of ground without data, in `grid.metric_crs`, but for small patches."""
+def _gaps(ignored: Bools, block: Window, *, least_px: float) -> list[shapely.Geometry]:
+    """Return the outlines of pixels without data in a block, but for small patches inside of it.
+
+    Outlines are in pixels from where the block is counted, with columns as x and rows as y.
+    """
     patches, _ = ndimage.label(ignored)
-    size_m2 = np.bincount(patches.ravel()) * math.prod(grid.pixel_size_m)
-    large = ignored & (size_m2 >= _LEAST_GAP_M2)[patches]
-    outlines = [shapely.geometry.shape(each) for each, _ in shapes(large.view(np.uint8), large)]
-    return [shapely.transform(each, lambda xy: grid.to_metric(xy[:, ::-1])) for each in outlines]
+    is_large = np.bincount(patches.ravel()) >= least_px
+    for edge in (patches[0], patches[-1], patches[:, 0], patches[:, -1]):
+        is_large[edge] = True  # They may go on in the next block.
+    large = ignored & is_large[patches]
+    place = Affine.translation(block.col, block.row)
+    drawn = shapes(large.view(np.uint8), large, transform=place)
+    return [shapely.geometry.shape(each) for each, _ in drawn]
 
 
 def read_reference(

@@ -64,9 +64,9 @@ class RunFacts:
         predict = self.records.get("predict")
         return predict is not None and predict.settings.get("fold") == "each"
 
-    def value(self, stage: str, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        """Return a value of the summary of a stage, or None."""
-        record = self.records.get(stage)
+    def evaluated(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        """Return a value of the summary of evaluate, or None."""
+        record = self.records.get("evaluate")
         return (record.summary or {}).get(name) if record else None
 
 
@@ -192,12 +192,12 @@ def main_figure(stage: str, record: Record) -> str:
         return ""
 
 
-def _of_training(values: dict[str, Any]) -> str:
+def _training_figure(values: dict[str, Any]) -> str:
     epochs = count(values["epochs"], "epoch")
     return epochs if values["val_iou"] is None else f"IoU {values['val_iou']:.3f}, {epochs}"
 
 
-def _of_preparing(values: dict[str, Any]) -> str:
+def _prepare_figure(values: dict[str, Any]) -> str:
     labels = (
         f"{values['road_km']:.2f} km of labels"
         if values["labels"]
@@ -207,9 +207,9 @@ def _of_preparing(values: dict[str, Any]) -> str:
 
 
 _FIGURES: dict[str, Callable[[dict[str, Any]], str]] = {
-    "prepare": _of_preparing,
+    "prepare": _prepare_figure,
     "split": lambda it: f"{count(it['chips'], 'chip')} in {len(it['chips_by_fold'])} folds",
-    "train": _of_training,
+    "train": _training_figure,
     "predict": lambda it: f"{count(len(it['scenes']), 'scene')}, {it['megapixels']:.1f} megapixels",
     "graph": lambda it: f"{it['road_km']:.2f} km",
     "evaluate": lambda it: f"IoU {it['iou']:.3f}, APLS {it['apls_length']:.3f}",

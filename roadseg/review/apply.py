@@ -224,7 +224,7 @@ class Revision:
 
         An accepted road that a new graph does not have, also not beside it, is drawn.
         """
-        before = {number: self.roads[number] for number in self._meant(edit.line)}
+        before = {number: self.roads[number] for number in self._roads_along(edit.line)}
         if edit.kind == "accept" and not before:
             beside = shapely.buffer(self._lines(self.near(edit.line, BESIDE_M)), BESIDE_M)
             lost = edit.line.difference(shapely.union_all(beside))
@@ -317,8 +317,8 @@ class Revision:
         """
         return _SAME_M if self.at(place) else _REACH_M
 
-    def _meant(self, line: shapely.LineString) -> list[int]:
-        """Return the roads that the line of an edit is about."""
+    def _roads_along(self, line: shapely.LineString) -> list[int]:
+        """Return the numbers of the roads that the line of an edit is about."""
         named = self._named.get(_names([line])[0])
         if named:
             return sorted(named)

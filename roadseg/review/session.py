@@ -88,33 +88,33 @@ class ReviewSession:
                 sheet.revision.undo(change)
                 raise
             self._done.append((row, number, change))
-            return self._told(number, change)
+            return self._changed(number, change)
 
     def undo(self) -> dict[str, Any]:
         """Undo the last edit, of this session or one before; return what has changed."""
         with self._lock:
             if self._file.has_changed() or not self._done:
-                return self._again("There is nothing to undo.")
+                return self._reload("There is nothing to undo.")
             row, number, change = self._done[-1]
             if self._file.undo() != row:  # A row that could not be used was the last one.
-                return self._again()
+                return self._reload()
             self._done.pop()
             self.sheets[number].revision.undo(change)
-            return self._told(number, Change(change.after, change.before))
+            return self._changed(number, Change(change.after, change.before))
 
     def redo(self) -> dict[str, Any]:
         """Do the edit again that was undone last; return what has changed."""
         with self._lock:
             if self._file.has_changed() or not self._file.counts[1]:
-                return self._again("There is nothing to redo.")
+                return self._reload("There is nothing to redo.")
             row = self._file.redo()
             for number, sheet in enumerate(self.sheets):
                 edits, _ = self._file.read(sheet.area.crs, number=row)
                 if row is not None and edits and self._is_on(sheet, edits[0]):
                     change = sheet.revision.apply(edits[0])
                     self._done.append((row, number, change))
-                    return self._told(number, change)
-            return self._again()
+                    return self._changed(number, change)
+            return self._reload()
 
     def picture(self, scene: tuple[int, int], layer: str, tile: tuple[int, int, int]) -> Any:  # noqa: ANN401
         """Return a picture for the page, see `Sheet.picture`; one at a time is made."""
@@ -169,12 +169,12 @@ class ReviewSession:
         left_out |= {f"row {row}: no road is there any more": None for row in gone}
         self.left_out = list(left_out)
 
-    def _again(self, error: str = "") -> dict[str, Any]:
+    def _reload(self, error: str = "") -> dict[str, Any]:
         """Read the file again, and have the page do so."""
         self._replay()
         return {"reload": True, "error": error, **self._counts()}
 
-    def _told(self, number: int, change: Change) -> dict[str, Any]:
+    def _changed(self, number: int, change: Change) -> dict[str, Any]:
         return {"sheet": number, **self.sheets[number].describe_change(change), **self._counts()}
 
     def _counts(self) -> dict[str, int]:

@@ -93,7 +93,7 @@ def run(
     refuse_to_overwrite(output, predicted, reference, option="--output")
     paths = counted((reference, predicted), "read", total=2, unit="sides")
     labels, prediction = [read_one_place(path) for path in paths]
-    (theirs, ours), missing = find_missing(prediction, labels, limits)
+    sides, missing = find_missing(prediction, labels, limits)
     if output is not None:
         tables = {
             name: edge_table(graph).drop(columns=_NO_ATTRIBUTES) for name, graph in missing.items()
@@ -103,8 +103,8 @@ def run(
         with atomic_write(output) as partial:
             write_gpkg_layers(partial, {**tables, STYLE_LAYER: layer_styles(styles)})
     return DiffSummary(
-        predicted=_side(predicted, theirs, missing[IN_REFERENCE]),
-        reference=_side(reference, ours, missing[IN_PREDICTED]),
+        predicted=_side(predicted, sides[0], missing[IN_REFERENCE]),
+        reference=_side(reference, sides[1], missing[IN_PREDICTED]),
         output=None if output is None else str(output),
         tolerance_m=limits.tolerance_m,
         min_length_m=limits.min_length_m,
@@ -122,17 +122,18 @@ def find_missing(
     Raises:
         DataError: a side cannot be used, or the places are not the same.
     """
-    here, there = place_sides(str(predicted.source), reference, predicted)
-    ours, theirs = _without_guesses(here), _without_guesses(there)
-    pairs = {IN_REFERENCE: (theirs, ours), IN_PREDICTED: (ours, theirs)}
-    sides = counted(pairs.items(), "compare", total=len(pairs), unit="sides")
+    sides = place_sides(str(predicted.source), reference, predicted)
+    known, found = map(_without_guesses, sides)
+    pairs = {IN_REFERENCE: (found, known), IN_PREDICTED: (known, found)}
     missing = {
         layer: missing_roads(
             graph, other, tolerance_m=limits.tolerance_m, min_length_m=limits.min_length_m
         )
-        for layer, (graph, other) in sides
+        for layer, (graph, other) in counted(
+            pairs.items(), "compare", total=len(pairs), unit="sides"
+        )
     }
-    return (theirs, ours), missing
+    return (found, known), missing
 
 
 def _without_guesses(side: Side) -> RoadGraph:

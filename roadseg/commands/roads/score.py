@@ -155,11 +155,11 @@ def run(
     records = [
         {
             "name": name,
-            "reference_path": str(ours),
-            "predicted_path": theirs and str(theirs),
+            "reference_path": str(sources[0]),
+            "predicted_path": sources[1] and str(sources[1]),
             **_record(pair, options),
         }
-        for (name, (ours, theirs)), pair in zip(to_compare.items(), pairs, strict=True)
+        for (name, sources), pair in zip(to_compare.items(), pairs, strict=True)
     ]
     pooled = _record(_pool(pairs), options)
     if table is not None:
@@ -171,15 +171,14 @@ def run(
 
 def _measure(pairs: _Sources, pixels: PixelPlacement, options: CompareOptions, name: str) -> _Pair:
     """Read both sides of a pair, convert them to one CRS, and measure how well they agree."""
-    reference, predicted = pairs[name]
-    ours = read_drawn(reference, _beside(reference, predicted, pixels))
-    theirs = None
-    if predicted is not None:
-        theirs = read_drawn(predicted, _beside(predicted, reference, pixels))
-    here, there = place_sides(name, ours, ours if theirs is None else theirs)
+    left, right = pairs[name]
+    reference, predicted = read_drawn(left, _beside(left, right, pixels)), None
+    if right is not None:
+        predicted = read_drawn(right, _beside(right, left, pixels))
+    sides = place_sides(name, reference, predicted or reference)
     with naming(name):
-        roads = compare(here, None if theirs is None else there, options)
-    return _Pair(roads, compare_pixels(name, ours, theirs))
+        roads = compare(sides[0], sides[1] if predicted else None, options)
+    return _Pair(roads, compare_pixels(name, reference, predicted))
 
 
 def _beside(source: RoadSource, other: RoadSource | None, pixels: PixelPlacement) -> PixelPlacement:
@@ -189,28 +188,27 @@ def _beside(source: RoadSource, other: RoadSource | None, pixels: PixelPlacement
     return pixels
 
 
-def compare_pixels(name: str, ours: DrawnRoads, theirs: DrawnRoads | None) -> Counts | None:
+def compare_pixels(name: str, reference: DrawnRoads, predicted: DrawnRoads | None) -> Counts | None:
     """Compare the pixels of both sides, if they are masks on the same pixel grid.
 
     Args:
-        ours: reference, whose pixels without data do not count.
-        theirs: prediction; None if there is none, so that no pixel is road.
+        reference: its pixels without data do not count.
+        predicted: None if there is no prediction, so that no pixel is road.
 
     Returns:
         Counts of pixels; None if a side consists of lines, or the pixel grids differ.
     """
-    if ours.raster is None or ours.valid is None or (theirs and theirs.raster is None):
+    if reference.raster is None or reference.valid is None:
         return None
-    road = _road(ours.raster)
-    other = np.zeros_like(road)
-    if theirs is not None and theirs.raster is not None:
-        if theirs.raster.grid != ours.raster.grid:
-            _log.warning(
-                "%s: the masks differ in location or size, so pixels are not compared", name
-            )
-            return None
-        other = _road(theirs.raster)
-    return count_pixels(road, other, ours.valid)
+    if predicted is None:
+        road = _road(reference.raster)
+        return count_pixels(road, np.zeros_like(road), reference.valid)
+    if predicted.raster is None:
+        return None
+    if predicted.raster.grid != reference.raster.grid:
+        _log.warning("%s: the masks differ in location or size, so pixels are not compared", name)
+        return None
+    return count_pixels(_road(reference.raster), _road(predicted.raster), reference.valid)
 
 
 def _road(raster: "PixelSource") -> Bools:

@@ -181,13 +181,13 @@ def run_fold(
         summary = _summary(job, fold, history, folder, sets=[each.name for each in config.sets])
         if processes.first:
             if fold == "all":
-                _take_over_confidence(workspace)
+                _copy_confidence(workspace)
             write_model_card(config, workspace, fold=fold, epochs=len(history))
             stage.finish(summary, [checkpoint_path(folder, "best")])
     return summary
 
 
-def _take_over_confidence(workspace: Workspace) -> None:
+def _copy_confidence(workspace: Workspace) -> None:
     """Copy the calibration of edges of the first fold that has one to the network of all folds."""
     for number in fold_numbers(workspace):
         if calibration := read_calibration(workspace.checkpoint(number)):

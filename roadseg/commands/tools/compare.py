@@ -187,11 +187,11 @@ def _all_settings(run: RunFacts) -> dict[str, Any]:
 
 def _warnings(names: Sequence[str], runs: Sequence[RunFacts]) -> Iterator[str]:
     """Yield the reasons why the figures of the runs are not comparable."""
-    measured = [run for run in runs if run.value("evaluate", "iou") is not None]
+    measured = [run for run in runs if run.evaluated("iou") is not None]
     without = [name for name, run in zip(names, runs, strict=True) if run not in measured]
     if without:
         yield f"not evaluated, so there are no metrics: {first(without)}"
-    if len({run.value("evaluate", "fold") for run in measured}) > 1:
+    if len({run.evaluated("fold") for run in measured}) > 1:
         yield "the runs hold out different folds, so their figures cannot be compared"
     elif len({chips for run in runs if (chips := _chips(run))}) > 1:
         yield "the runs hold out different chips, so their figures cannot be compared"

@@ -330,7 +330,7 @@ def _update_images(
     """Write the images of a map without labels, and their nodata value, into its config."""
     config = load_config(path, settings)
     changes: dict[str, Any] = {}
-    if _files(images) != _files(config.imagery.images):
+    if _real_files(images) != _real_files(config.imagery.images):
         changes["images"] = _listed(images, path)
     nodata, told = choose_nodata(survey_corners(find_images(images), config.imagery), config)
     if nodata:
@@ -347,7 +347,7 @@ def _require_same(
 
     With labels, masks of roads among the images are not in the config.
     """
-    mapped, given = _files(config.imagery.images), _files(images)
+    mapped, given = _real_files(config.imagery.images), _real_files(images)
     roads = config.labels.roads
     areas = begun.imagery.area, config.imagery.area
     if len({area and realpath(area) for area in areas}) > 1:
@@ -355,7 +355,7 @@ def _require_same(
         raise _other_map(path, f"the map of {former}, not of the area {config.imagery.area}")
     if not given >= mapped:
         raise _other_map(path, f"the map of {first(list(map(normpath, config.imagery.images)))}")
-    if list(map(_real, roads)) != list(map(_real, labels)):
+    if list(map(_real_path, roads)) != list(map(_real_path, labels)):
         how = f"with the labels {first(list(map(normpath, roads)))}" if roads else "without labels"
         raise _other_map(path, f"a map of these images, made {how}")
     workspace = Workspace(path.parent)
@@ -400,12 +400,12 @@ def _listed(images: Sequence[str], path: Path) -> list[str]:
     ]
 
 
-def _files(images: Iterable[str]) -> set[str]:
+def _real_files(images: Iterable[str]) -> set[str]:
     """Return the files of paths and globs of images, with links resolved."""
     return set(map(realpath, image_paths(images)))
 
 
-def _real(place: str) -> str:
+def _real_path(place: str) -> str:
     """Return the absolute path of a file, folder or glob, with links resolved."""
     return realpath(source_path(place))
 

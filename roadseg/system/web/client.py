@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from http import HTTPStatus
 from typing import Self, TypeVar, cast
@@ -67,6 +67,16 @@ class RequestPolicy:
     connect_s: float = 10.0
     quiet_s: float = 30.0
     hosts: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A request: its address with keys, the largest answer in bytes, and the form to send."""
+
+    url: str
+    largest: int = LARGEST_BYTES
+    headers: Mapping[str, str] = field(default_factory=dict)
+    form: bytes | None = None
 
 
 @dataclass
@@ -155,26 +165,21 @@ class Client:
             ConfigError: if the address is invalid, or its key is not in the environment.
             DataError: if there is no valid answer after all tries.
         """
-        return cast("Value", self._ask(address, read, largest, headers or {}, form, ()))
+        request = _Request(self.with_keys(address), largest, headers or {}, form)
+        return cast("Value", self._ask(request, read))
 
     def find(self, address: str, read: Callable[[Answer], Value]) -> Value | None:
         """Request something that may be missing; None if the server says so (204, 404, 410).
 
         Arguments and errors are those of `get`.
         """
-        return self._ask(address, read, LARGEST_BYTES, {}, None, MISSING)
+        return self._ask(_Request(self.with_keys(address)), read, MISSING)
 
-    def _ask(  # noqa: PLR0917 - of `get` and `find`
-        self,
-        address: str,
-        read: Callable[[Answer], Value],
-        largest: int,
-        headers: Mapping[str, str],
-        form: bytes | None,
-        missing: Iterable[int],
+    def _ask(
+        self, request: _Request, read: Callable[[Answer], Value], missing: Iterable[int] = ()
     ) -> Value | None:
         """Repeat a request until an answer can be read, or further tries are pointless."""
-        url = self.with_keys(address)
+        url = request.url
         parts = split_address(url)
         if parts.scheme not in _PORTS or not parts.hostname or url.split() != [url]:
             raise ConfigError(
@@ -182,7 +187,7 @@ class Client:
             )
         for attempt in range(1, self.policy.tries + 1):
             try:
-                answer = self._once(url, largest, headers, form, missing)
+                answer = self._once(request, missing)
                 return None if answer is None else read(answer)
             except BadAnswerError as error:
                 failure = Failure(str(error))
@@ -203,47 +208,39 @@ class Client:
         times = f" (asked {count(attempt, 'time')})" if attempt > 1 else ""
         raise DataError(one_line(without_keys(f"{url}: {failure.reason}{times}")))
 
-    def _once(
-        self,
-        url: str,
-        largest: int,
-        headers: Mapping[str, str],
-        form: bytes | None,
-        missing: Iterable[int],
-    ) -> Answer | None:
+    def _once(self, request: _Request, missing: Iterable[int]) -> Answer | None:
         """Send a request once, following redirects that stay on the host."""
-        start = split_address(url)
+        start = split_address(request.url)
         for _ in range(_MOST_REDIRECTS + 1):
             self._pace.wait()
-            with closing(self._open(url, headers, form)) as response:
+            with closing(self._open(request)) as response:
                 if response.status in _REDIRECTS and response.headers.get("location"):
-                    url = self._redirect(start, url, response.headers["location"])
-                    form = None if response.status == HTTPStatus.SEE_OTHER else form
+                    url = self._redirect(start, request.url, response.headers["location"])
+                    form = None if response.status == HTTPStatus.SEE_OTHER else request.form
+                    request = replace(request, url=url, form=form)
                     continue
                 if response.status in missing:
                     return None
-                body = self._body(response, largest)
+                body = self._body(response, request.largest)
             received = {name.lower(): value for name, value in response.headers.items()}
             kind = received.get("content-type", "").partition(";")[0].strip().lower()
-            answer = Answer(without_keys(url), kind, received, body)
+            answer = Answer(without_keys(request.url), kind, received, body)
             if response.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
                 raise refusal(response, answer)
             return answer
         raise Failure(f"redirects more than {_MOST_REDIRECTS} times", tries=1)
 
-    def _open(
-        self, url: str, headers: Mapping[str, str], form: bytes | None
-    ) -> urllib3.BaseHTTPResponse:
-        parts = split_address(url)
+    def _open(self, request: _Request) -> urllib3.BaseHTTPResponse:
+        parts, form = split_address(request.url), request.form
         own = self._headers if self._is_home(parts) else {}
         sent = {"User-Agent": f"roadseg/{installed_version('roadseg') or 'unknown'}"}
         if form is not None:
             sent["Content-Type"] = "application/x-www-form-urlencoded"
         return self._pool(parts).request(
             "GET" if form is None else "POST",
-            url,
+            request.url,
             body=form,
-            headers={"Accept-Encoding": "gzip, deflate"} | sent | dict(headers) | own,
+            headers={"Accept-Encoding": "gzip, deflate"} | sent | dict(request.headers) | own,
             redirect=False,
             retries=False,
             preload_content=False,

@@ -90,7 +90,7 @@ class Credit:
 
 
 @dataclass(frozen=True)
-class Origin:
+class ImageOrigin:
     """The origin of an image, with everything that determines its pixels.
 
     Attributes:
@@ -190,9 +190,9 @@ class Fetch:
 
     def origin(
         self, service: str, credit: Credit, *, source: str = "", layer: str = "", level: str = ""
-    ) -> Origin:
+    ) -> ImageOrigin:
         """Return the origin of an image of this fetch, with the source of the request."""
-        return Origin(
+        return ImageOrigin(
             source=source or without_keys(self.request.source),
             service=service,
             layer=layer,
@@ -245,7 +245,7 @@ def record_path(image: Path) -> Path:
     return image.with_name(image.stem + _SUFFIX)
 
 
-def is_fetched(image: Path, origin: Origin) -> bool:
+def is_fetched(image: Path, origin: ImageOrigin) -> bool:
     """Return whether an image from this origin exists.
 
     Raises:
@@ -270,7 +270,7 @@ def is_fetched(image: Path, origin: Origin) -> bool:
     return bool(is_same)
 
 
-def tags_of(origin: Origin) -> dict[str, str]:
+def tags_of(origin: ImageOrigin) -> dict[str, str]:
     """Return the tags of an image, which name its origin and stay with the file."""
     day = day_of(origin.credit).replace("-", ":")
     return {
@@ -287,7 +287,7 @@ def tags_of(origin: Origin) -> dict[str, str]:
     }
 
 
-def write_record(image: Path, origin: Origin, facts: dict[str, Any]) -> None:
+def write_record(image: Path, origin: ImageOrigin, facts: dict[str, Any]) -> None:
     """Write the record beside an image.
 
     Args:

@@ -23,7 +23,7 @@ from roadseg.commands.services.images.fetching import (
     Fetch,
     FetchedImage,
     FetchSummary,
-    Origin,
+    ImageOrigin,
     is_fetched,
     tags_of,
     write_record,
@@ -92,7 +92,7 @@ class _Plan(NamedTuple):
     raster: RemoteRaster
     image: FetchedImage
     window: Window
-    origin: Origin
+    origin: ImageOrigin
     size: int
 
 
@@ -202,7 +202,9 @@ def _copy(fetch: Fetch, plan: _Plan) -> FetchedImage:
     return replace(plan.image, state=FETCHED, credit=origin.credit.copyright)
 
 
-def copy_part(path: Path, source: rasterio.DatasetReader, window: Window, origin: Origin) -> None:
+def copy_part(
+    path: Path, source: rasterio.DatasetReader, window: Window, origin: ImageOrigin
+) -> None:
     """Copy a window of an open raster to a tiled GeoTIFF, holding a strip of it in memory.
 
     Bands, their names and colours, nodata and mask stay.

@@ -23,7 +23,7 @@ from roadseg.commands.services.images.fetching import (
     Fetch,
     FetchedImage,
     FetchSummary,
-    Origin,
+    ImageOrigin,
     day_of,
     is_fetched,
     slug,
@@ -201,7 +201,7 @@ def _require_tile(picture: Image.Image, tile_px: Place | None) -> None:
         raise BadAnswerError(f"found pixels of type {picture.mode}, expected 8 bits a band")
 
 
-def write_image(path: Path, plan: TilePlan, reader: TileReader, origin: Origin) -> None:
+def write_image(path: Path, plan: TilePlan, reader: TileReader, origin: ImageOrigin) -> None:
     """Fetch the tiles of a plan and write them as one GeoTIFF, holding few rows of tiles in memory.
 
     Tiles that the area does not touch, or that the service does not have, are transparent.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import rasterio
 
-from roadseg.commands.services.images.fetching import Credit, Origin
+from roadseg.commands.services.images.fetching import Credit, ImageOrigin
 from roadseg.commands.services.images.levels import plan_tiles, xyz_level
 from roadseg.commands.services.images.tiles import TileReader, TileService, decode, write_image
 from roadseg.errors import ConfigError, DataError, OutputError
@@ -194,7 +194,7 @@ def test_a_large_mosaic_is_not_held_in_memory(tmp_path):
             return tile
 
     reader = Reader(TileService("XYZ tiles", "", level, lambda _, __: ""), None, None)
-    origin = Origin("https://a", "XYZ tiles", "", "18", "a", (0, 0, 0, 0), "", Credit())
+    origin = ImageOrigin("https://a", "XYZ tiles", "", "18", "a", (0, 0, 0, 0), "", Credit())
     tracemalloc.start()
     write_image(tmp_path / "a.tif", plan, reader, origin)
     peak = tracemalloc.get_traced_memory()[1]
