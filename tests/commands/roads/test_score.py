@@ -202,6 +202,12 @@ def test_pixels_without_data_in_the_reference_do_not_count(paint):
     assert pair["pixels"]["precision"] == pytest.approx(1800 / (1800 + 14 * 6))
 
 
+def test_pixels_of_masks_that_lie_elsewhere_are_not_compared(paint):
+    moved = Affine(1, 0, ORIGIN[0] + 1, 0, -1, ORIGIN[1])
+    pair = only(paint("a", ACROSS), paint("b", ACROSS, transform=moved))
+    assert pair["pixels"] is None
+
+
 def test_a_mask_without_prediction_lacks_all_its_pixels(paint, tmp_path):
     for name in ("truth/img1", "truth/img2", "found/img1"):
         paint(name, ACROSS)

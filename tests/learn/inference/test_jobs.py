@@ -1,8 +1,10 @@
+import numpy as np
 import pytest
+from safetensors.torch import load_file
 
 from roadseg.learn.inference import jobs
 from roadseg.learn.inference.jobs import PredictionJob
-from roadseg.learn.network.checkpoints import read_checkpoint_facts
+from roadseg.learn.network.checkpoints import read_checkpoint_facts, save_checkpoint
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.options import ImageryOptions
 
@@ -33,3 +35,18 @@ def test_a_scene_has_the_threshold_of_its_set_or_else_that_of_all(scene_of, name
 
 def test_a_raster_of_another_threshold_is_another_one(scene_of):
     assert scene_of("a").key != scene_of("b").key == scene_of("").key
+
+
+def test_weights_that_have_changed_are_opened_anew(checkpoint, write_raster, tmp_path):
+    image, options = write_raster(), {"predict": PredictOptions(), "compute": ComputeOptions()}
+
+    def predicted():
+        job = PredictionJob((tmp_path,), tmp_path, imagery=ImageryOptions(), **options)
+        return job.in_memory(image).road
+
+    weights = load_file(checkpoint / "best.safetensors")
+    facts = read_checkpoint_facts(checkpoint, "best")
+    save_checkpoint(tmp_path, "best", weights, facts)
+    before = predicted()
+    save_checkpoint(tmp_path, "best", {k: 2 * tensor for k, tensor in weights.items()}, facts)
+    assert not np.array_equal(predicted(), before)

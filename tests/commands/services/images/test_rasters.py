@@ -290,6 +290,13 @@ def test_licence_and_date_of_an_item_are_kept(fetch):
             None,
             "2 images, name one with --asset: nir, red",
         ),
+        (
+            lambda i: i.update(
+                assets={k: {"href": f"{k}.tif", "roles": ["data"]} for k in ("nir", "red")}
+            ),
+            None,
+            "2 images, name one with --asset: nir, red",
+        ),
         (lambda i: i.update(geometry={"type": "Point", "coordinates": [0, 0]}), None, "no item"),
         (lambda i: i.update(geometry={"type": "Blob"}), None, "geometry cannot be read"),
         (lambda i: i.update(type="Catalog"), None, "found JSON of type Catalog"),
