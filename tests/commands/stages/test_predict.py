@@ -37,6 +37,7 @@ def predict_images(
     predicting=None,
     compute=None,
     tracing=None,
+    force=False,
     **imagery,
 ):
     config, workspace = finished
@@ -45,7 +46,8 @@ def predict_images(
     config = changed(config, "compute", **compute or {})
     config = changed(config, "graph", **tracing or {})
     folders = folders or [workspace.checkpoint(0)]
-    return predict.run_images(config, map(str, images), checkpoints=folders, output=output)
+    images = map(str, images)
+    return predict.run_images(config, images, checkpoints=folders, output=output, force=force)
 
 
 @pytest.fixture
@@ -226,6 +228,16 @@ def test_an_interrupted_scene_goes_on_with_the_first_missing_strip(  # noqa: PLR
     assert f"to predict: 1 scene, {km2} km2; engine eager" in caplog.text
     assert found == predict_tall("straight")
     assert asked[1:] == [range(64 * strips_done, 230), range(230)]
+
+
+def test_force_predicts_what_is_there_again(predict_tall, asked, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks, "predict_parts", interrupted_after(2))
+        with pytest.raises(KeyboardInterrupt):
+            predict_tall("out")
+    for _ in range(2):
+        predict_tall("out", force=True)
+    assert asked[1:] == [range(230)] * 2
 
 
 def test_the_strips_of_several_processes_are_those_of_one(predict_tall, asked, monkeypatch):
