@@ -64,6 +64,14 @@ def test_figures_of_a_map(roads, image):
     assert "3 ways on 1 raster; shifted means at least 4.0 m away" in str(found)
 
 
+def test_a_map_that_lies_too_far_south_has_to_be_moved_north(image, tmp_path):
+    ways = [line(np.subtract(road, (0, 2))) for road in ROADS]
+    table = gpd.GeoDataFrame({"highway": ["residential"] * 2}, geometry=ways, crs=UTM)
+    table.to_file(tmp_path / "south.gpkg")
+    found = run(tmp_path / "south.gpkg", image)
+    assert (found.shift_east_m, found.shift_north_m) == pytest.approx((0, 2), abs=0.3)
+
+
 @pytest.mark.parametrize(
     ("shift_m", "words"),
     [
