@@ -21,7 +21,7 @@ from roadseg.errors import ConfigError, MissingInputError
 from roadseg.report.page import as_data
 from roadseg.review.edits import Edit, EditFile
 from roadseg.system.workspace import Workspace
-from tests.configs import changed
+from tests.configs import changed, edited
 
 
 def data_of(workspace):
@@ -72,6 +72,14 @@ def test_it_shows_what_every_stage_left(finished):
         for scene in shown["map"]["scenes"]
     )
     assert shown["left_out"] == []
+
+
+def test_the_time_of_a_training_is_that_of_all_its_parts(finished):
+    workspace = finished[1]
+    with edited(workspace.train_record(0)) as record:  # As after a training that was resumed.
+        record["seconds"], record["summary"]["seconds"] = 1.0, 90.0
+    report.run(*finished, force=True)
+    assert data_of(workspace)["seconds"]["train"] == 90.0
 
 
 def test_a_page_for_a_client_is_made_on_request_beside_a_report_that_is_up_to_date(finished):
