@@ -64,6 +64,7 @@ class SetFigures:
         road_share: share of the pixels with data that are road.
         remaining_m: as in `PrepareSummary`, for this set alone.
         moved_m: as in `PrepareSummary`, for this set alone.
+        measured: number of examples on which `remaining_m` was measured.
     """
 
     scenes: int
@@ -72,6 +73,7 @@ class SetFigures:
     road_share: float
     remaining_m: list[float] | None = None
     moved_m: list[float] = field(default_factory=list)
+    measured: int = 0
 
     def __str__(self) -> str:
         """Return the figures as text."""
@@ -131,6 +133,11 @@ class PrepareSummary:
     remaining_by_scene_m: dict[str, list[float]] = field(default_factory=dict)
 
     @property
+    def measured(self) -> int:
+        """Number of examples on which `remaining_m` was measured."""
+        return len(self.remaining_by_scene_m)
+
+    @property
     def shifted_by_key(self) -> "dict[str, SetFigures | PrepareSummary]":
         """Figures of the sets, or of all scenes, by the setting that corrects a measured shift."""
         every: dict[str, SetFigures | PrepareSummary] = {
@@ -156,7 +163,7 @@ class PrepareSummary:
             "moved": self._moved_text(),
             "shift": ""
             if any(figures.remaining_m for figures in self.sets.values())
-            else shift_text(self.remaining_m),
+            else shift_text(self.remaining_m, self.measured, self.scenes),
             "sheets": str(Path(self.sheets[0]).parent) if self.sheets else "",
             "outside": self.outside and f"{count(self.outside, 'image')} outside of the area",
             **{f"skipped {name}": why for name, why in self.failed.items()},
@@ -309,8 +316,15 @@ def _figures(scenes: Sequence[SceneSummary], shifts: Mapping[str, Shift]) -> Set
     km = sum(sum(scene.road_km.values()) for scene in scenes)
     chips = sum(len(scene.chips) for scene in scenes)
     own = [shifts[scene.name] for scene in scenes if scene.name in shifts]
-    remaining_m, moved_m = _metres(combine_shifts(own)), _median_m(scenes)
-    return SetFigures(len(scenes), chips, round(km, 3), _pixels(scenes)[2], remaining_m, moved_m)
+    return SetFigures(
+        len(scenes),
+        chips,
+        round(km, 3),
+        _pixels(scenes)[2],
+        remaining_m=_metres(combine_shifts(own)),
+        moved_m=_median_m(scenes),
+        measured=sum(shift.is_sure for shift in own),
+    )
 
 
 def _pixels(scenes: Sequence[SceneSummary]) -> tuple[Counter[str], float, float]:
@@ -320,14 +334,19 @@ def _pixels(scenes: Sequence[SceneSummary]) -> tuple[Counter[str], float, float]
     return pixels, valid, round(1 - pixels[str(BACKGROUND)] / max(valid, 1), 6)
 
 
-def shift_text(remaining_m: Sequence[float] | None) -> str:
-    """Return the shift of labels in words; `remaining_m` is as in `PrepareSummary`."""
+def shift_text(remaining_m: Sequence[float] | None, measured: int = 0, scenes: int = 0) -> str:
+    """Return the shift of labels in words, and on how few of the scenes it was measured.
+
+    Args:
+        remaining_m: as in `PrepareSummary`.
+    """
     if not remaining_m:
         return "cannot be measured on these images" if remaining_m is None else ""
     off = math.hypot(*remaining_m)
     if off < 0.05:  # noqa: PLR2004 - half of the last digit
         return "labels fit to within 0.1 m"
-    return f"labels are {off:.1f} m off; moving them {_on_map(*remaining_m)} would align them"
+    seen = f" (measured on {measured} of {scenes} images)" if 2 * measured < scenes else ""
+    return f"labels are {off:.1f} m off; moving them {_on_map(*remaining_m)} would align them{seen}"
 
 
 def _dropped(

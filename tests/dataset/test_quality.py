@@ -90,6 +90,15 @@ def test_labels_fit_if_no_digit_of_their_shift_is_shown(off_m, fits):
     assert (shift_text([off_m, 0.0]) == "labels fit to within 0.1 m") is fits
 
 
+@pytest.mark.parametrize(
+    ("scenes", "told"), [(2, "align them\n"), (3, "align them (measured on 1 of 3 images)\n")]
+)
+def test_a_shift_that_few_images_show_is_told_with_their_number(scenes, told):
+    shifts = {"0": Shift(3.0, 4.0, confidence=1), "1": Shift(9.0, 9.0, confidence=0)}
+    found = summary(*(scene(str(n)) for n in range(scenes)), shifts=shifts)
+    assert told in f"{found}\n"
+
+
 def test_a_shift_that_cannot_be_told_is_told_so():
     assert shift_text(None) == "cannot be measured on these images"
 
@@ -131,6 +140,7 @@ def test_labels_that_were_not_to_be_moved_are_not_spoken_of():
 def test_how_far_labels_are_off_is_told_of_each_set():
     shifts = {"a": Shift(3.0, 4.0, confidence=1), "b": Shift(0.0, 0.1, confidence=1)}
     found = summary(*map(scene, "abc"), shifts=shifts, set_of={"a": "old", "b": "new", "c": "bare"})
+    assert [of.measured for of in found.sets.values()] == [1, 1, 0]
     assert {key: of.remaining_m for key, of in found.shifted_by_key.items()} == {
         "imagery.sets.old.labels.shift": [3, -4],
         "imagery.sets.new.labels.shift": [0, -0.1],

@@ -77,7 +77,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
             _log.warning(
                 "%s; check %s, and if the labels are shifted there, set %s=[%.1f, %.1f] (metres "
                 "east and north in all)",
-                *(shift_text(remaining_m), workspace.quality, key),
+                shift_text(remaining_m, figures.measured, figures.scenes),
+                *(workspace.quality, key),
                 *(map(sum, zip(figures.moved_m, remaining_m, strict=True))),
             )
     stage.finish(summary, _outputs(workspace, summary, sources))
