@@ -92,7 +92,7 @@ def choose_reading(images: ImageSurvey, labels: LabelSurvey, settings: Config) -
     width_settings, widths = choose_widths(labels, settings)
     return Reading(
         _without_given(imagery, settings.imagery),
-        _without_given(choose_scheme(labels) | width_settings, settings.labels),
+        _without_given(choose_scheme(labels, settings) | width_settings, settings.labels),
         nodata,
         widths,
     )
@@ -156,8 +156,10 @@ def choose_nodata(images: ImageSurvey, settings: Config) -> Choice:
     return {}, "no nodata value declared, no black borders found"
 
 
-def choose_scheme(labels: LabelSurvey) -> Settings:
+def choose_scheme(labels: LabelSurvey, settings: Config) -> Settings:
     """Choose the scheme if all label files with features have the same one, else auto."""
+    if settings.labels.speed_key is not None:  # It is given, with its scheme and unit.
+        return {}
     names = {file.scheme for file in labels.files.values() if file.features}
     if len(names) != 1:
         return {"scheme": "auto"}

@@ -301,9 +301,10 @@ class TestLabels:
             set_properties(path, [{"limit": 30}, {}])
         settings = ("labels.scheme=attribute", "labels.speed_key=limit")
         assert look(city, *settings).rows["speeds"] == (
-            "scheme attribute: 5 from limit, in km/h unless it names a unit (labels.speed_unit), "
+            "scheme attribute: 5 from limit, in mph unless it names a unit (labels.speed_unit), "
             "5 from labels.default_speed_mph (40 km/h)"
         )
+        assert written(city)["labels"]["speed_unit"] == "mph"
 
     @pytest.mark.parametrize(("properties", "told"), [({"limit": 30}, True), ({}, False)])
     def test_where_no_attribute_is_known_to_be_the_speed_the_settings_are_named(
