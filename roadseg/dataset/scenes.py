@@ -40,6 +40,9 @@ from roadseg.system.progress import counted
 from roadseg.system.records import key_of, read_json, write_json
 from roadseg.system.schemas import STRICT, Band, Count, FileName, Metres, read_strict
 
+Blocks = Iterator[tuple[Window, Bytes]]
+Draw = Callable[[Window], Bytes]
+
 _BLOCK_PX = 2048  # Side of the squares in which a mask is made; whole tiles of its file.
 _Value = Annotated[str, Field(pattern=r"\A[0-9]{1,3}\z")]  # Of the pixels of a mask.
 _Length = Annotated[float, Field(ge=0, le=1e9)]
@@ -242,10 +245,6 @@ def _make_mask(task: SceneTask, image: OpenScene, key: str) -> SceneSummary:
         write_mask(task.mask, drawn, facts.grid, bins=bins, key=key)
     write_style(task.mask, mask_renderer(bins))
     return replace(summary, chips=tuple(tally.chips(task.name)), pixels=tally.pixels())
-
-
-Blocks = Iterator[tuple[Window, Bytes]]
-Draw = Callable[[Window], Bytes]
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from roadseg.system.files import (
 from roadseg.system.text import count, first
 
 Suffixes = tuple[str, ...]
+Place = tuple[str, ...]  # The parts of a name that say which place it is.
 
 IMAGE_SUFFIXES = (
     *(".tif", ".tiff", ".gtiff", ".vrt", ".jp2", ".j2k", ".jpg", ".jpeg", ".png", ".webp"),
@@ -303,9 +304,6 @@ def _first_kind(
         if of_kind := [path for path in left if path.name.lower().endswith(suffixes)]:
             return of_kind
     return []
-
-
-Place = tuple[str, ...]  # The parts of a name that say which place it is.
 
 
 def match_names(images: Sequence[str], labels: Iterable[str]) -> dict[str, str | None]:

@@ -14,7 +14,14 @@ from roadseg.arrays import Array, Bools, Bytes, Floats, Floats32
 if TYPE_CHECKING:
     import rasterio.windows
 
+Item = TypeVar("Item")
+
 CERTAIN = 255  # The byte of a probability of 1.
+PLACES = 5  # Windows of a sample at least; fewer miss how a scene varies, and each costs time.
+
+# If a block is more than this many times larger than its share, only some rows are read.
+_LARGER = 4
+_GOLDEN = (math.sqrt(5) - 1) / 2  # Its multiples spread most evenly over columns of blocks.
 
 
 class Window(NamedTuple):
@@ -215,14 +222,6 @@ def _cut(length: int, chip_px: int) -> list[tuple[int, int]]:
     pieces = math.ceil(length / chip_px)
     edges = [round(i * length / pieces) for i in range(pieces + 1)]
     return [(start, stop - start) for start, stop in itertools.pairwise(edges)]
-
-
-Item = TypeVar("Item")
-
-PLACES = 5  # Windows of a sample at least; fewer miss how a scene varies, and each costs time.
-# If a block is more than this many times larger than its share, only some rows are read.
-_LARGER = 4
-_GOLDEN = (math.sqrt(5) - 1) / 2  # Its multiples spread most evenly over columns of blocks.
 
 
 def spread(items: Sequence[Item], number: int) -> list[Item]:

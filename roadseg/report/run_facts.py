@@ -154,9 +154,8 @@ def checkpoint_folders(workspace: Workspace) -> list[Path]:
 
 def megabytes_in(folder: Path) -> float:
     """Return the size of all files in a folder; links are not followed."""
-    return (
-        sum(_bytes(Path(root, name)) for root, _, files in os.walk(folder) for name in files) / _MB
-    )
+    paths = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
+    return sum(map(_bytes, paths)) / _MB
 
 
 def megabytes_of(path: Path, record: Record) -> float:

@@ -327,9 +327,9 @@ def _where_predicted(facts: RasterFacts, grid: Grid) -> RasterFacts:
         return facts
     shown = grid.footprint_in(facts.grid.metric_crs)
     part = part_of(facts.grid, shown)
-    return (
-        facts if part is None or part.shows_all(facts.grid) else facts.cut(ScenePart(part.window))
-    )
+    if part is None or part.shows_all(facts.grid):
+        return facts
+    return facts.cut(ScenePart(part.window))
 
 
 def _ground_of(graph: RoadGraph | None, name: str) -> Grid:
@@ -356,9 +356,8 @@ def _networks(
     if not path.exists():
         return {}, frozenset()
     graph = read_gpkg(path)
-    names = (
-        read_summary(record, _Joined).joined if record.exists() else _scenes_along(graph, scenes)
-    )
+    is_known = record.exists()
+    names = read_summary(record, _Joined).joined if is_known else _scenes_along(graph, scenes)
     joined = frozenset(names)
     inside = {
         number: joined.intersection(scenes[row].name for row in area.scenes)

@@ -119,7 +119,7 @@ class Revision:
         """Undo a change, which was the last one."""
         self._swap(change.after, change.before)
 
-    def so_far(self) -> Change:
+    def all_changes(self) -> Change:
         """Return what all edits together have changed."""
         first, now = self._first, self.roads
         before = {number: road for number, road in first.items() if now.get(number) is not road}
@@ -149,7 +149,7 @@ class Revision:
         along = nearest.interpolate(nearest.project(point))
         return np.array([along.x, along.y]).round(DECIMALS)
 
-    def at(self, place: Floats) -> set[int]:
+    def roads_at(self, place: Floats) -> set[int]:
         """Return the numbers of the roads that pass a place, or end there."""
         return set(self.near(shapely.Point(place), _SAME_M))
 
@@ -288,7 +288,7 @@ class Revision:
             goal = self.snap(goal, self._reach(goal))
         before: dict[int, Road] = {}
         after: dict[int, Road] = {}
-        for number in sorted(self.at(vertex)):
+        for number in sorted(self.roads_at(vertex)):
             road = self.roads[number]
             xy = shapely.get_coordinates(road.line)
             is_there = np.hypot(*(xy - vertex).T) <= _SAME_M
@@ -304,7 +304,7 @@ class Revision:
 
     def _joined_at(self, place: Floats, change: Change) -> Change:
         """Cut the roads that pass a place, after another change; return both as one."""
-        cut = self._cut_at(dict.fromkeys(sorted(self.at(place)), place.reshape(1, 2)))
+        cut = self._cut_at(dict.fromkeys(sorted(self.roads_at(place)), place.reshape(1, 2)))
         self._swap(cut.before, cut.after)
         kept = {number: road for number, road in change.after.items() if number not in cut.before}
         others = {n: road for n, road in cut.before.items() if n not in change.after}
@@ -315,7 +315,7 @@ class Revision:
 
         Thus what was snapped once stays where it is.
         """
-        return _SAME_M if self.at(place) else _REACH_M
+        return _SAME_M if self.roads_at(place) else _REACH_M
 
     def _roads_along(self, line: shapely.LineString) -> list[int]:
         """Return the numbers of the roads that the line of an edit is about."""

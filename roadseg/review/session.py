@@ -62,7 +62,7 @@ class ReviewSession:
         with self._lock:
             if self._file.has_changed():
                 self._replay()
-            changes = [sheet.describe_change(sheet.revision.so_far()) for sheet in self.sheets]
+            changes = [sheet.describe_change(sheet.revision.all_changes()) for sheet in self.sheets]
             return {"changes": changes, "left_out": self.left_out, **self._counts()}
 
     def edit(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class ReviewSession:
                 groups.append((sheet.scenes[0].name, [graph]))
         return [(name, disjoint_union(each)[0]) for name, each in groups]
 
-    def decided(self) -> dict[str, int]:
+    def roads_by_state(self) -> dict[str, int]:
         """Return how many roads there are of each state; "open" are those not yet decided."""
         every = [road for sheet in self.sheets for road in sheet.revision.roads.values()]
         return dict(Counter("open" if road.is_open else road.edited for road in every))
@@ -245,9 +245,9 @@ def _move(sheet: Sheet, request: Mapping[str, Any]) -> Edit:
         raise RequestError("There is no vertex of a road here.")
     goal = _place(sheet, request, "to")
     if request["kind"] == "join":
-        own = revision.at(vertex)
+        own = revision.roads_at(vertex)
         goal = revision.snap(goal, reach_m, without=own)
-        if own.issuperset(revision.at(goal)):
+        if own.issuperset(revision.roads_at(goal)):
             raise RequestError("There is no other road to join here.")
     _require_apart(vertex, goal)
     return Edit("move", shapely.LineString([vertex, goal]))

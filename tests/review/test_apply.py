@@ -42,10 +42,10 @@ def test_what_all_edits_have_changed_together_is_known(crossroads, drawn):
     revision = Revision(crossroads)
     rejected = revision.apply(Edit("reject", crossroads.lines[APART]))
     new = revision.apply(Edit("draw", drawn((20, 150), (60, 150))))
-    assert revision.so_far() == Change(rejected.before, {**rejected.after, **new.after})
+    assert revision.all_changes() == Change(rejected.before, {**rejected.after, **new.after})
     revision.undo(new)
     revision.undo(rejected)
-    assert revision.so_far() == Change()
+    assert revision.all_changes() == Change()
 
 
 def edited_of(graph):

@@ -114,9 +114,9 @@ def run(
     keys = OF_MAPS if _is_osm(output) else HIGHWAYS
     policy = replace(POLICY, hosts=frozenset(hosts))
     with Client(server, headers, policy) as client:
-        asked = OverpassArea(client, server, degrees, keys)
-        with Progress("fetch roads", total=len(asked.boxes()), unit="boxes") as progress:
-            objects = asked.fetch(progress.add)
+        overpass = OverpassArea(client, server, degrees, keys)
+        with Progress("fetch roads", total=len(overpass.boxes()), unit="boxes") as progress:
+            objects = overpass.fetch(progress.add)
     roads = objects.roads()
     if not len(roads.lines):
         sides = ",".join(f"{side:.7g}" for side in degrees.bounds)
@@ -126,11 +126,11 @@ def run(
         )
     with atomic_write_parts(output, origin_suffix(output)) as partial:
         if _is_osm(partial):
-            write_osm_objects(partial, objects, bounds=degrees.bounds, date=asked.date)
+            write_osm_objects(partial, objects, bounds=degrees.bounds, date=overpass.date)
         else:
             ids = {"osm_id": roads.way_id, "osm_version": roads.way_version}
             write_label_layer(partial, roads.lines, ids | roads.columns())
-        origin = Origin("Overpass", address, OSM_LICENCE, OSM_CREDIT, asked.date, area)
+        origin = Origin("Overpass", address, OSM_LICENCE, OSM_CREDIT, overpass.date, area)
         write_origin(partial, origin)
     return FetchRoadsSummary(
         source=address,
@@ -140,7 +140,7 @@ def run(
         road_km=round(sum(map(_EARTH.geometry_length, roads.lines)) / 1000, 3),
         licence=OSM_LICENCE,
         attribution=OSM_CREDIT,
-        date=asked.date,
+        date=overpass.date,
     )
 
 

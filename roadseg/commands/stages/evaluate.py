@@ -313,16 +313,16 @@ def _update_card(workspace: Workspace, metrics: EvaluateSummary) -> None:
 
 def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Scene) -> None:
     """Draw the labels, probabilities and graph of a scene side by side."""
-    from roadseg.report.plots.comparisons import Ground, draw_comparison
+    from roadseg.report.plots.comparisons import SceneImage, draw_comparison
     from roadseg.report.plots.figures import rgb
 
     facts = read_facts(record.image, config.imagery, part=record.part)
     pixels, _ = read_preview(facts, side=_PICTURE_PX)
     image = np.moveaxis(rgb(read_scaling(workspace.scaling).apply(pixels)), 0, -1)
-    ground = Ground(record.name, scene.pixels.grid, image)
-    inside = clip_graph(scene.reference.roads, ground.grid.footprint_m)
+    below = SceneImage(record.name, scene.pixels.grid, image)
+    labels = clip_graph(scene.reference.roads, below.grid.footprint_m)
     path = workspace.picture(record.name)
-    draw_comparison(path, ground, scene.pixels, inside, scene.predicted)
+    draw_comparison(path, below, scene.pixels, labels, scene.predicted)
 
 
 def _row(score: ChipScore) -> dict[str, str]:

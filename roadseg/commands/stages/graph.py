@@ -184,12 +184,10 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
     scenes, calibration = _calibrated(scenes, config, workspace)
     calibration_files = write_calibrations(workspace, predicted, calibration)
     summary = _trace_all(scenes, folder, config, calibration=calibration)
-    written = [*summary.scenes, *([ROAD_NETWORK] if summary.joined else [])]
-    graphs = [folder / f"{name}.{suffix}" for name in written for suffix in config.graph.formats]
-    submission = folder / f"{SUBMISSION}.csv"
-    stage.finish(
-        summary, [*(path for path in (*graphs, submission) if path.exists()), *calibration_files]
-    )
+    traced = [*summary.scenes, *([ROAD_NETWORK] if summary.joined else [])]
+    graphs = [folder / f"{name}.{suffix}" for name in traced for suffix in config.graph.formats]
+    written = [path for path in (*graphs, folder / f"{SUBMISSION}.csv") if path.exists()]
+    stage.finish(summary, [*written, *calibration_files])
     return summary
 
 

@@ -170,9 +170,8 @@ def run_images(
             network that comes with roadseg.
         shard: number of this shard, from 1, and number of shards; each has every N-th scene.
     """
-    summary, _ = _work_of_images(config, images, checkpoints, output, shard).run(
-        config, force=force
-    )
+    work = _work_of_images(config, images, checkpoints, output, shard)
+    summary, _ = work.run(config, force=force)
     return summary
 
 

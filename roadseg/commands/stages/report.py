@@ -144,9 +144,8 @@ def _warn_of_unseen(areas: Mapping[str, Area], shown: ReportScenes) -> None:
         name: area.degrees.intersection(ground).area / area.degrees.area
         for name, area in areas.items()
     }
-    if parts := [
-        f"{name} ({100 * share:.0f} %)" for name, share in shares.items() if share < _WHOLE
-    ]:
+    parts = [f"{name} ({100 * share:.0f} %)" for name, share in shares.items() if share < _WHOLE]
+    if parts:
         _log.warning(
             "images show only a part of %s; lengths of roads are of this part alone",
             first(parts),

@@ -251,11 +251,8 @@ def _lines(packages: Mapping[str, str]) -> Iterator[str]:
 def _copies(versions: Mapping[str, str]) -> str:
     """Return the versions of a library that several packages contain, and whether they differ."""
     text = ", ".join(f"{number} of {package}" for package, number in versions.items())
-    return (
-        f"{text} (different versions are normal with wheels)"
-        if len(set(versions.values())) > 1
-        else text
-    )
+    differ = len(set(versions.values())) > 1
+    return f"{text} (different versions are normal with wheels)" if differ else text
 
 
 def _features(features: Mapping[str, bool]) -> str:
@@ -271,6 +268,6 @@ def _memory(machine: Machine) -> str:
     """Return the memory of the machine, and the limit of the control group."""
     total, limit = machine.memory_bytes, machine.memory_limit_bytes
     text = "unknown" if total is None else f"{total / _GIB:.1f} GiB"
-    return (
-        text if limit is None else f"{text}, of which the control group allows {limit / _GIB:.1f}"
-    )
+    if limit is None:
+        return text
+    return f"{text}, of which the control group allows {limit / _GIB:.1f}"

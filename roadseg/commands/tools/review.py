@@ -101,7 +101,7 @@ def run(
             return ReviewSummary(
                 edits=str(workspace.edits),
                 in_force=in_force,
-                roads=session.decided(),
+                roads=session.roads_by_state(),
                 left_out=session.left_out,
                 exported=exported,
                 can_improve=not why_not_improve(shown.scenes),
@@ -136,7 +136,7 @@ def _serve(session: ReviewSession, title: str, say: Callable[[str], None]) -> No
 
 def _export(session: ReviewSession, path: Path, source: Path) -> list[str]:
     """Write the edited roads, those of each coordinate system to a file of their own."""
-    if not session.decided():
+    if not session.roads_by_state():
         raise MissingInputError(
             f"{source}: has no road to write; run `roadseg graph` first, or draw some in the page "
             "of `roadseg review`"

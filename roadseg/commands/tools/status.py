@@ -75,14 +75,12 @@ class RunStatus(Summary):
     def __str__(self) -> str:
         """Return a line for each stage, and one with the next command."""
         rows = [("stage", "state", "ended", "took", "size", "result"), *map(_row, self.stages)]
-        lines = [f"{self.run}: {size_text(self.megabytes)}{self._use()}", table(rows, right=(3, 4))]
+        in_use = f"; in use by {' and '.join(self.in_use)}" if self.in_use else ""
+        lines = [f"{self.run}: {size_text(self.megabytes)}{in_use}", table(rows, right=(3, 4))]
         lines += [f"{each.stage}: {each.why}" for each in self.stages if each.why]
         if not self.compared:
             lines.append("no config found, so settings were not compared (use --config)")
         return "\n".join([*lines, *self._advice()])
-
-    def _use(self) -> str:
-        return f"; in use by {' and '.join(self.in_use)}" if self.in_use else ""
 
     def _advice(self) -> list[str]:
         if self.in_use or not self.compared or self.is_adapted:

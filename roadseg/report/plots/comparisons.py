@@ -44,8 +44,8 @@ _RIM = withStroke(linewidth=2.6, foreground=INK)
 
 
 @dataclass(frozen=True)
-class Ground:
-    """The scene below its roads.
+class SceneImage:
+    """A scene below its roads.
 
     Attributes:
         grid: grid of the scene, in full resolution.
@@ -64,7 +64,7 @@ class Ground:
 
 
 def draw_comparison(
-    path: Path, ground: Ground, pixels: PixelSource, labels: RoadGraph, predicted: RoadGraph
+    path: Path, scene: SceneImage, pixels: PixelSource, labels: RoadGraph, predicted: RoadGraph
 ) -> None:
     """Draw labels, probability of road, and predicted roads side by side, for the screen.
 
@@ -79,13 +79,13 @@ def draw_comparison(
         OutputError: if the file cannot be written.
     """
     bins = pixels.speed_bins or DEFAULT_BINS
-    figure, (left, middle, right) = _new_sheet(ground, _speed_key(bins, labels, predicted))
+    figure, (left, middle, right) = _new_sheet(scene, _speed_key(bins, labels, predicted))
     for panel, graph, name in ((left, labels, "labels"), (right, predicted, "found")):
         title = f"{name}: {road_text(graph.length_m.sum() / 1000)}"
-        _show(panel, ground.grid, ground.image, title, interpolation="bilinear")
-        _add_roads(panel, ground, graph, bins)
-    title = f"{ground.name}: probability of road"
-    _show(middle, ground.grid, _thinned(pixels), title, cmap="magma", vmin=0, vmax=CERTAIN)
+        _show(panel, scene.grid, scene.image, title, interpolation="bilinear")
+        _add_roads(panel, scene, graph, bins)
+    title = f"{scene.name}: probability of road"
+    _show(middle, scene.grid, _thinned(pixels), title, cmap="magma", vmin=0, vmax=CERTAIN)
     save_figure(figure, path)
 
 
@@ -99,10 +99,10 @@ def _thinned(pixels: PixelSource) -> Bytes:
     return np.concatenate(read)
 
 
-def _new_sheet(ground: Ground, key: Sequence[Line2D]) -> tuple[Figure, Sequence[Axes]]:
-    """Return a figure with three panels of the shape of the ground above a key."""
+def _new_sheet(scene: SceneImage, key: Sequence[Line2D]) -> tuple[Figure, Sequence[Axes]]:
+    """Return a figure with three panels of the shape of a scene above a key."""
     key_in = math.ceil(len(key) / _KEY_COLUMNS) * _ROW_IN + 0.05
-    aspect = ground.size_m[1] / ground.size_m[0]
+    aspect = scene.size_m[1] / scene.size_m[0]
     # Panels fill the width of the paper, unless they would then be taller than a page.
     gaps_in = (_PANELS - 1) * _GAP_IN
     room_in = (_WIDTH_IN - 2 * _EDGE_IN - gaps_in) / _PANELS
@@ -132,11 +132,11 @@ def _show(panel: Axes, grid: Grid, pixels: Bytes, title: str, **how: Any) -> Non
     panel.set_title(title, fontsize=TEXT_PT, loc="left", pad=3)
 
 
-def _add_roads(panel: Axes, ground: Ground, graph: RoadGraph, bins: SpeedBins) -> None:
+def _add_roads(panel: Axes, scene: SceneImage, graph: RoadGraph, bins: SpeedBins) -> None:
     """Draw roads in the colours of their speeds, with a thin dark rim; inferred ones are dashed."""
     width_in = panel.get_position().width * _WIDTH_IN
-    width_pt = float(np.clip(_ROAD_M * width_in * _PT_PER_IN / ground.size_m[0], *_ROAD_PT))
-    on_grid = shapely.transform(graph.lines, lambda xy: ground.grid.from_metric(xy)[:, ::-1])
+    width_pt = float(np.clip(_ROAD_M * width_in * _PT_PER_IN / scene.size_m[0], *_ROAD_PT))
+    on_grid = shapely.transform(graph.lines, lambda xy: scene.grid.from_metric(xy)[:, ::-1])
     colours = np.array(bin_colours(bins))[_bins_of(graph, bins) - 1] / 255
     is_inferred = np.asarray(graph.column("inferred", 0.0), dtype=np.bool_)
 

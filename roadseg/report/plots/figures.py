@@ -26,11 +26,16 @@ if TYPE_CHECKING:
 TALLEST = 1.25  # Largest height of a figure, in widths of the paper.
 TEXT_PT, SMALL_PT = 8, 7
 INK, PAPER = "#1A1A1A", "white"
+# Source: Okabe and Ito (2008), colours that are distinct to colour-blind people too.
+BLUE, GREEN = "#0072B2", "#009E73"
+AMBER, ORANGE, PURPLE = "#E69F00", "#D55E00", "#CC79A7"
+GREY = "#8C8C8C"
+PNG_LEVEL = 3  # Of compression: twice as fast as Pillow's 6, and photos are 3 % larger at most.
 
+_RGB = 3
 _SCREEN_DPI = 100
 _SETTINGS: Any = {"pdf.fonttype": 42}  # Text stays text.
 _UNDATED: dict[str, dict[str, None]] = {".png": {}, ".pdf": {"CreationDate": None}}
-PNG_LEVEL = 3  # Of compression: twice as fast as Pillow's 6, and photos are 3 % larger at most.
 _BAR = 0.25  # Longest scale bar, relative to the width of the map.
 _ROUND = (1, 2, 5)
 _DIGITS = 6  # Decimals to which the length of a bar is rounded in its unit.
@@ -65,14 +70,6 @@ def save_figure(figure: "Figure", path: Path) -> None:
     how: dict[str, Any] = {"pil_kwargs": {"compress_level": PNG_LEVEL}} if suffix == ".png" else {}
     with atomic_write(path) as partial, mpl.rc_context(_SETTINGS):
         figure.savefig(partial, metadata=_UNDATED[suffix], **how)
-
-
-# Source: Okabe and Ito (2008), colours that are distinct to colour-blind people too.
-BLUE, GREEN = "#0072B2", "#009E73"
-AMBER, ORANGE, PURPLE = "#E69F00", "#D55E00", "#CC79A7"
-GREY = "#8C8C8C"
-
-_RGB = 3
 
 
 def probability_colours(count: int) -> Bytes:

@@ -24,6 +24,7 @@ from roadseg.system.web.keys import without_keys
 _START_BYTES = 2**16  # Of a body, in which its first words stand.
 # What a reader does not see of a page.
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^<>]*>", re.DOTALL | re.IGNORECASE)
+_LONGEST = 40  # Characters of a number.
 _LETTERS = 120  # Characters of a page that stands in the place of an answer.
 # The server is busy, or something between it and us is; the same question may be answered later.
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
@@ -69,9 +70,6 @@ class Answer:
         words = without_keys(seen or one_line(start))[:_LETTERS]
         kind = "a web page" if "<html" in start[:1000].lower() or "html" in self.kind else "a text"
         return f'{kind} that begins "{words}"'
-
-
-_LONGEST = 40  # Characters of a number.
 
 
 def whole_number(text: str, *, least: int = 0) -> int:

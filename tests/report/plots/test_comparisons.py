@@ -8,7 +8,7 @@ from matplotlib.text import Text
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.report.plots import comparisons
-from roadseg.report.plots.comparisons import Ground, draw_comparison
+from roadseg.report.plots.comparisons import SceneImage, draw_comparison
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.speeds import SpeedBins
@@ -48,7 +48,7 @@ def texts(monkeypatch):
 def compared(path, labels, predicted, *, grid=GRID, bins=None, image=IMAGE):
     """Draw both sides with a certain probability, and return the three panels."""
     certain = Probability(grid, np.full((100, 100), 255, np.uint8), None, bins)
-    draw_comparison(path, Ground("city_7", grid, image), certain, labels, predicted)
+    draw_comparison(path, SceneImage("city_7", grid, image), certain, labels, predicted)
     picture = imread(path)[..., :3]
     width = picture.shape[1]
     assert width == pytest.approx(3200, abs=10)

@@ -273,18 +273,15 @@ def is_fetched(image: Path, origin: ImageOrigin) -> bool:
 def tags_of(origin: ImageOrigin) -> dict[str, str]:
     """Return the tags of an image, which name its origin and stay with the file."""
     day = day_of(origin.credit).replace("-", ":")
-    return {
-        name: text
-        for name, text in {
-            "TIFFTAG_COPYRIGHT": origin.credit.copyright,
-            "TIFFTAG_IMAGEDESCRIPTION": " ".join(
-                filter(None, (origin.source, origin.layer, origin.level))
-            ),
-            "TIFFTAG_DATETIME": f"{day} 00:00:00" if day else "",
-            "TIFFTAG_SOFTWARE": f"roadseg {installed_version('roadseg') or ''}".strip(),
-        }.items()
-        if text
+    tags = {
+        "TIFFTAG_COPYRIGHT": origin.credit.copyright,
+        "TIFFTAG_IMAGEDESCRIPTION": " ".join(
+            filter(None, (origin.source, origin.layer, origin.level))
+        ),
+        "TIFFTAG_DATETIME": f"{day} 00:00:00" if day else "",
+        "TIFFTAG_SOFTWARE": f"roadseg {installed_version('roadseg') or ''}".strip(),
     }
+    return {name: text for name, text in tags.items() if text}
 
 
 def write_record(image: Path, origin: ImageOrigin, facts: dict[str, Any]) -> None:
