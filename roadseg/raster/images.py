@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import rasterio
@@ -338,8 +339,10 @@ def _coloured(
     if ColorInterp.palette not in source.colorinterp:
         return nullcontext(source)
     is_opaque = all(alpha == _OPAQUE for *_, alpha in source.colormap(1).values())
+    # The options begin at the first question mark, which the path of an address has as well.
+    name = re.sub(r"^/vsicurl\?url=(.+)", lambda url: f"/vsicurl/{unquote(url[1])}", str(path))
     opened: AbstractContextManager[rasterio.DatasetReader] = rasterio.open(
-        f"vrt://{path}?expand={'rgb' if is_opaque else 'rgba'}&if={source.driver}"
+        f"vrt://{name}?expand={'rgb' if is_opaque else 'rgba'}&if={source.driver}"
     )
     return opened
 

@@ -97,7 +97,7 @@ class _Answer(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Give the page, what it shows, or a picture."""
         self._deadline.cancel()
-        session, (path, query) = self.server.session, self._asked()
+        session, (path, query) = self.server.session, self._path_and_query()
         if path is None:
             return
         if path == "":
@@ -113,7 +113,7 @@ class _Answer(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Do an edit, undo or redo one, or end the review."""
-        session, (path, _) = self.server.session, self._asked()
+        session, (path, _) = self.server.session, self._path_and_query()
         if path is None:
             return
         if self.headers.get("Origin") != f"http://{self.server.host}":
@@ -139,18 +139,18 @@ class _Answer(BaseHTTPRequestHandler):
             else:
                 self._refuse(404, "There is nothing here.")
 
-    def _asked(self) -> tuple[str | None, str]:
-        """Return what is asked for below the token, and the query; refuse what does not know it."""
+    def _path_and_query(self) -> tuple[str | None, str]:
+        """Return the path below the token, and the query; refuse a request without the token."""
         parts = urlsplit(self.path)
         _, token, *rest = [*parts.path.split("/", maxsplit=2), "", ""]
-        known = hmac.compare_digest(token.encode(), self.server.token.encode())
+        knows_token = hmac.compare_digest(token.encode(), self.server.token.encode())
         origin = self.headers.get("Origin", f"http://{self.server.host}")
         is_own = (
             self.headers.get_all("Host") == [self.server.host]
             and origin == f"http://{self.server.host}"
             and self.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
         )
-        if known and is_own:
+        if knows_token and is_own:
             return rest[0], parts.query
         self._refuse(403, "Open the whole address that `roadseg review` printed.")
         return None, ""

@@ -2,6 +2,7 @@ import time
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import rasterio.shutil
 
@@ -303,6 +304,12 @@ def serve(world, monkeypatch):
 def test_images_and_labels_are_read_from_the_network(scene, serve, query):
     image, labels = scene / "images" / "place_1.tif", scene / "roads" / "place_1.geojson"
     requires_reading(serve(image) + query, serve(labels) + query)
+
+
+def test_an_image_of_the_network_may_have_a_colour_table(serve, write_raster):
+    image = write_raster(np.zeros((64, 64), dtype=np.uint8), colours={0: (200, 100, 0)})
+    with open_raster(source_path(serve(image)), as_image=True) as source:
+        assert source.read()[:, 0, 0].tolist() == [200, 100, 0]
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -170,7 +170,7 @@ def _join(
     predicted = _with_confidence(predicted)
     crs = common_crs(into, predicted)
     here = place_roads(_with_known_speeds(into), crs)
-    there = place_roads(_with_facts(_with_known_speeds(predicted)), crs)
+    there = place_roads(_with_bridges(_with_known_speeds(predicted)), crs)
     check_nearness(here, there, str(predicted.source))
     ways = _ways(osm, here.drawn)
     new = find_new_roads(there.graph, ways, _obstacles(osm, crs), options)
@@ -245,7 +245,7 @@ def _with_known_speeds(roads: DrawnRoads) -> DrawnRoads:
     return replace(roads, graph=replace(roads.graph, attributes=attributes))
 
 
-def _with_facts(predicted: DrawnRoads) -> DrawnRoads:
+def _with_bridges(predicted: DrawnRoads) -> DrawnRoads:
     """Return roads with an attribute for bridges and tunnels."""
     is_apart = predicted.graph.column(LAYER, 0.0) != 0
     if predicted.left_out is not None:

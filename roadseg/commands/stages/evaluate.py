@@ -142,9 +142,9 @@ class EvaluateSummary(Summary):
         }
         set_of = {fold: f", {name}" for fold, name in self.set_of_fold.items()}
         for fold, metrics in self.by_fold.items():
-            rows[f"fold {fold}{set_of.get(fold, '')}"] = _in_short(metrics)
+            rows[f"fold {fold}{set_of.get(fold, '')}"] = _metrics_line(metrics)
         if not self.set_of_fold:  # Else the folds are the sets.
-            rows |= {f"of {name}": _in_short(metrics) for name, metrics in self.by_set.items()}
+            rows |= {f"of {name}": _metrics_line(metrics) for name, metrics in self.by_set.items()}
         if len(self.by_distance) > 1:
             rows |= dict(map(_class_row, self.by_distance))
         width = max(17, *map(len, rows))
@@ -158,14 +158,14 @@ class EvaluateSummary(Summary):
         return text if spread is None else f"{text}, over folds {spread.times(factor)}"
 
 
-def _in_short(metrics: Figures) -> str:
+def _metrics_line(metrics: Figures) -> str:
     """Return the metrics of a set in one line."""
     threshold = metrics["threshold"]
     at = "" if threshold is None else f", threshold {threshold:g}"
-    return f"{count(int(metrics['chips'] or 0), 'chip')}{at}: {_named(metrics, _OF_A_SET)}"
+    return f"{count(int(metrics['chips'] or 0), 'chip')}{at}: {_metrics_text(metrics, _OF_A_SET)}"
 
 
-def _named(metrics: Figures, names: Sequence[str]) -> str:
+def _metrics_text(metrics: Figures, names: Sequence[str]) -> str:
     return ", ".join(
         f"{_titled(title).removeprefix('pixel ')} {_factor(name) * value:.3f}"
         for title, name in METRIC_TITLES.items()
@@ -178,7 +178,7 @@ def _class_row(metrics: Figures) -> tuple[str, str]:
     low, high = (f"{to_short_unit(metrics[key] or 0):,.0f}" for key in ("from_m", "to_m"))
     limits = f"over {low}" if metrics["to_m"] is None else f"{low} to {high}"
     chips, km = int(metrics["chips"] or 0), road_text(metrics["reference_km"] or 0)
-    text = f"{count(chips, 'chip')}, {km}: {_named(metrics, _AT_A_DISTANCE)}"
+    text = f"{count(chips, 'chip')}, {km}: {_metrics_text(metrics, _AT_A_DISTANCE)}"
     return f"{limits} {short_unit()} away", text
 
 
@@ -349,7 +349,9 @@ def _summary(
     of_all = EvaluateSummary(
         fold=predicted,
         **_pool(scores),
-        by_set=_by([(score.set, score) for score in scores], [each.name for each in config.sets]),
+        by_set=_by_name(
+            [(score.set, score) for score in scores], [each.name for each in config.sets]
+        ),
         by_distance=_by_distance(scores, metres),
     )
     if calibration and calibration.reliability:
@@ -365,7 +367,7 @@ def _summary(
     if predicted != "each":
         return of_all
     folds = sorted({score.fold for score in scores})
-    by_fold = _by([(str(score.fold), score) for score in scores], list(map(str, folds)))
+    by_fold = _by_name([(str(score.fold), score) for score in scores], list(map(str, folds)))
     spread = {name: spread_of(metrics[name] for metrics in by_fold.values()) for name in _SPREAD}
     is_set = config.split.method == "sets"
     return replace(
@@ -376,7 +378,7 @@ def _summary(
     )
 
 
-def _by(scores: Sequence[tuple[str, ChipScore]], names: Sequence[str]) -> dict[str, Figures]:
+def _by_name(scores: Sequence[tuple[str, ChipScore]], names: Sequence[str]) -> dict[str, Figures]:
     """Return the metrics of the chips of each name; names without chips are left out."""
     groups = {name: [score for own, score in scores if own == name] for name in names if name}
     return {name: _pool(group) for name, group in groups.items() if group}

@@ -259,11 +259,11 @@ def plan(
         job = replace(job, options=planned_before(folder, job.options))
     last = None if force else read_last(folder, job.settings)
     if last is not None and last["history"]:
-        return _going_on(planned, last["history"], job.options)
+        return _rest_of_training(planned, last["history"], job.options)
     return planned
 
 
-def _going_on(plan: Plan, history: list[Row], options: TrainOptions) -> Plan:
+def _rest_of_training(plan: Plan, history: list[Row], options: TrainOptions) -> Plan:
     """Return the plan for the rest of a training that has begun."""
     done = f"{len(history)} of {options.epochs} epochs are done"
     each_s, limit_s = seconds_of(history) / len(history), options.limit_s

@@ -79,7 +79,7 @@ def training_job(
         bins=listed.bins,
         device=chosen_device(config.compute),
     )
-    return job if fold != "all" else _as_folds_found(config, workspace, job, force=force)
+    return job if fold != "all" else _on_all_chips(config, workspace, job, force=force)
 
 
 def seen_sizes(init: Path | None, sizes_m: Sequence[float]) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def _read_sides(
     return training, validation
 
 
-def _as_folds_found(
+def _on_all_chips(
     config: Config, workspace: Workspace, job: TrainingJob, *, force: bool
 ) -> TrainingJob:
     """Return the training on all chips, with what those that held out a fold have found.

@@ -325,7 +325,8 @@ def _absolute(text: str) -> str:
 
 def _run_folder(settings: Config, folder: Path) -> str:
     """Return the run folder that the config names; ./run is the default, beside the config."""
-    if settings.run.absolute() == Path.cwd() / "run" != folder:
+    is_default = settings.run.absolute() == Path.cwd() / "run"
+    if is_default and folder != Path.cwd() / "run":
         return "run"
     return path_from(str(settings.run.absolute()), folder)
 

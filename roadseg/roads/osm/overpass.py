@@ -146,10 +146,10 @@ def read_answer(answer: Answer) -> OverpassAnswer | str:
     except ValueError as error:
         cut = "cut short, " if answer.text.lstrip()[:1] == "{" else ""
         raise BadAnswerError(
-            f"{cut}expected an answer of Overpass in JSON, got {answer.what}"
+            f"{cut}expected an answer of Overpass in JSON, got {answer.description}"
         ) from error
     if not isinstance(values, dict) or not isinstance(values.get("elements"), list):
-        raise BadAnswerError(f"expected an answer of Overpass, got {answer.what}")
+        raise BadAnswerError(f"expected an answer of Overpass, got {answer.description}")
     if remark := one_line(values.get("remark") or ""):
         if any(words in remark for words in _TOO_MUCH):
             return remark[:200]

@@ -57,7 +57,7 @@ class Answer:
         return self.body.decode("utf-8", errors="replace")
 
     @property
-    def what(self) -> str:
+    def description(self) -> str:
         """Description of the body, with its first words if it is a page or a text."""
         start = self.body[:_START_BYTES].decode("utf-8", errors="replace").lstrip("\ufeff \r\n\t")
         is_page = start[:1] == "<" or "html" in self.kind
@@ -127,7 +127,7 @@ def refusal(response: urllib3.BaseHTTPResponse, answer: Answer) -> Failure:
     status = response.status
     known = {each.value: each.phrase for each in HTTPStatus}
     is_told = answer.body and answer.kind.startswith(("text/", "application/"))
-    detail = f": {answer.what}" if is_told else ""
+    detail = f": {answer.description}" if is_told else ""
     reason = f"the server answers {status} {known.get(status, '')}".rstrip() + detail
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         reason += (

@@ -100,7 +100,7 @@ class RemoteFile:
     def _read_start(self, answer: Answer) -> bytes:
         """Take size and version of the file from the first answer."""
         if "html" in answer.kind or not answer.body:
-            raise BadAnswerError(f"found {answer.what}, expected a raster")
+            raise BadAnswerError(f"found {answer.description}, expected a raster")
         part, span = answer.headers.get("content-range", ""), _span(answer)
         if part and not span:
             raise BadAnswerError(f"found a part of a file without its size ({part:.60})")

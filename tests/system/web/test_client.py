@@ -122,7 +122,7 @@ def test_a_body_is_no_larger_than_expected(client, world):
 def test_a_reader_that_finds_something_else_has_it_asked_again(client, world):
     def read(answer):
         if len(world.asked) < 3:
-            raise BadAnswerError(f"found {answer.what}")
+            raise BadAnswerError(f"found {answer.description}")
         return answer.body
 
     assert client.get(f"{world.address}/fine", read) == b"fine"

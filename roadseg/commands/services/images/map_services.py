@@ -71,11 +71,11 @@ def read_xml(answer: Answer) -> Element:
     try:
         root = ET.fromstring(answer.body)  # noqa: S314 - without entities
     except (ET.ParseError, LookupError) as error:  # Or an unknown encoding.
-        raise BadAnswerError(f"found {answer.what}, expected capabilities in XML") from error
+        raise BadAnswerError(f"found {answer.description}, expected capabilities in XML") from error
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
     if "exception" in root.tag.lower():
-        raise BadAnswerError(f"the service refuses: {answer.what}")
+        raise BadAnswerError(f"the service refuses: {answer.description}")
     return root
 
 

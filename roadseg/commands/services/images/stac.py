@@ -41,7 +41,7 @@ def read_json_answer(answer: Answer) -> Json:
     try:
         return _parse_object(answer.text.removeprefix("\ufeff"))
     except ValueError as error:
-        raise BadAnswerError(f"found {answer.what}, expected a JSON object") from error
+        raise BadAnswerError(f"found {answer.description}, expected a JSON object") from error
 
 
 def stac_rasters(fetch: Fetch) -> list[RemoteRaster]:

@@ -153,7 +153,7 @@ class TileReader:
                 self.cache.forget(asked)
 
         def read(answer: Answer) -> Tile:
-            return Tile(decode(answer.body, self._tile_px, answer.what), answer.body)
+            return Tile(decode(answer.body, self._tile_px, answer.description), answer.body)
 
         tile = self.client.find(self.service.address(*place), read)
         if tile is not None:
