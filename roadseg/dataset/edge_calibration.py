@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Files in the folder of a checkpoint.
 CONFIDENCE_FILE, WEIGHTS = "confidence.json", "best.safetensors"
 TRUE_M = 4.0  # Metres from a labelled road up to which a predicted road is real.
-PRECISIONS = (0.8, 0.9, 0.95, 0.99)  # Precisions for which the kept edges are measured.
+_PRECISIONS = (0.8, 0.9, 0.95, 0.99)  # Precisions for which the kept edges are measured.
 
 _STRENGTH = 30.0  # Weight of the prior model, in edges; see `fit_near`.
 _PARTS = 20  # Most parts of the places in the cross-validation.
@@ -243,7 +243,7 @@ def calibrate(
         least_threshold: threshold with which the edges were traced, see `EdgeModel`.
         precision: a further precision for which to measure the surest edges; None for none.
     """
-    precisions = (*PRECISIONS, *([] if precision is None else [precision]))
+    precisions = (*_PRECISIONS, *([] if precision is None else [precision]))
     models, confidence = fit_models(measured), cross_fit(measured)
     length_m = measured.length_m
 

@@ -16,12 +16,12 @@ Corners = Floats
 Pairs = Ints
 Frame = int | str  # EPSG number of a metric CRS, or the name of a scene without georeference.
 
-OVERLAP_SHARE = 0.01
+_OVERLAP_SHARE = 0.01
 _EARTH_KM = 6371.0
 
 
 def overlapping_pairs(
-    corners_m: Corners, zones: Sequence[int] | Ints, *, share: float = OVERLAP_SHARE
+    corners_m: Corners, zones: Sequence[int] | Ints, *, share: float = _OVERLAP_SHARE
 ) -> Pairs:
     """Find pairs of overlapping footprints; those without georeference overlap none.
 

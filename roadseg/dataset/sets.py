@@ -72,11 +72,11 @@ def scene_sets(imagery: RunImageryOptions, labels: LabelOptions) -> list[SceneSe
         ValueError: if the options of a set cannot be combined with those it inherits.
     """
     if not imagery.sets:
-        return [SceneSet("", without_sets(imagery), labels)]
+        return [SceneSet("", _without_sets(imagery), labels)]
     return [_with_inherited(name, own, imagery, labels) for name, own in imagery.sets.items()]
 
 
-def without_sets(imagery: ImageryOptions) -> ImageryOptions:
+def _without_sets(imagery: ImageryOptions) -> ImageryOptions:
     """Return the options without sets."""
     fields = {name: getattr(imagery, name) for name in ImageryOptions.model_fields}
     return ImageryOptions.model_construct(imagery.model_fields_set - {"sets"}, **fields)
@@ -191,7 +191,7 @@ def _with_inherited(
         raise ValueError(f"imagery.sets.{name}.labels.{why}") from error
     return SceneSet(
         name,
-        without_sets(imagery).model_copy(update=given | {"images": own.images}),
+        _without_sets(imagery).model_copy(update=given | {"images": own.images}),
         labels.model_copy(update=changed | {"roads": own.roads}),
         own.weight,
     )

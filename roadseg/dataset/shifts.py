@@ -72,7 +72,7 @@ class Shift:
         return self.confidence >= SURE
 
 
-NOT_MEASURED = Shift(0.0, 0.0, 0.0)
+_NOT_MEASURED = Shift(0.0, 0.0, 0.0)
 
 
 def estimate_shift(
@@ -99,11 +99,11 @@ def estimate_shift(
         reach_m: largest shift that is searched. Roads closer than this to the border do not count.
     """
     if max(pixel_m) > _COARSE_M:
-        return NOT_MEASURED
+        return _NOT_MEASURED
     view = make_view(image, mask, pixel_m=pixel_m, reach_m=reach_m)
     blocks = list(correlate(view, blocks=_BLOCKS)) if view.stays_inside.any() else []
     if len(blocks) < _BLOCKS:
-        return NOT_MEASURED
+        return _NOT_MEASURED
     features, edges = (np.stack(kind) for kind in zip(*blocks, strict=True))
     across = _only_across(view)
     # Bootstrap: how many samples of the blocks agree on the displacement?
@@ -111,7 +111,7 @@ def estimate_shift(
     scores = score(*(np.einsum("db,b...->d...", times, kind) for kind in (features, edges)))
     displacement, *drawn = [best_displacement(each, view, across) for each in scores]
     if scores[0].max() < _MIN_SCORE or math.hypot(*displacement) > reach_m - _RIM_M:
-        return NOT_MEASURED
+        return _NOT_MEASURED
     agreed = np.mean([math.dist(displacement, other) <= _AGREE_M for other in drawn])
     along = None if across is None else math.degrees(math.atan2(across[0], -across[1])) % 180
     return Shift(*displacement, confidence=float(agreed), along_deg=along)
@@ -218,16 +218,16 @@ def _moved_on(start: LabelShift, further: Shift) -> LabelShift:
 
 
 def _scene_shifts(tasks: Sequence[SceneTask], reach_m: float, workers: int) -> list[Shift]:
-    """Return the shift of each scene; `NOT_MEASURED` if it cannot be read, which fails later."""
-    shifts = [NOT_MEASURED] * len(tasks)
-    work = each(partial(scene_shift, reach_m=reach_m), tasks, workers=workers)
+    """Return the shift of each scene; `_NOT_MEASURED` if it cannot be read, which fails later."""
+    shifts = [_NOT_MEASURED] * len(tasks)
+    work = each(partial(_scene_shift, reach_m=reach_m), tasks, workers=workers)
     for outcome in counted(work, "measure shifts", total=len(tasks), unit="scenes"):
         if outcome.result is not None:
             shifts[outcome.index] = outcome.result
     return shifts
 
 
-def scene_shift(task: SceneTask, *, reach_m: float) -> Shift:
+def _scene_shift(task: SceneTask, *, reach_m: float) -> Shift:
     """Estimate the remaining shift of the labels of a scene: x to the east, y to the south.
 
     Args:
@@ -247,7 +247,7 @@ def scene_shift(task: SceneTask, *, reach_m: float) -> Shift:
         for window, mask in drawn[:_COMPARED]
         if road_pixels(mask).any()
     ]
-    return shifts[0] if len(shifts) == 1 else combine_shifts(shifts) or NOT_MEASURED
+    return shifts[0] if len(shifts) == 1 else combine_shifts(shifts) or _NOT_MEASURED
 
 
 def _window_shift(facts: RasterFacts, window: Window, mask: Bytes, reach_m: float) -> Shift:

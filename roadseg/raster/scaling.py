@@ -13,7 +13,7 @@ from roadseg.system.workspace import require
 
 Range = tuple[float, float]
 
-PERCENTILES = (2.0, 98.0)
+_PERCENTILES = (2.0, 98.0)
 LEAST_STD = 1e-3  # On the scale 0 to 255; `fit_scaling` gives at least 1.
 _BYTE = 255
 _WHOLE = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
@@ -143,7 +143,7 @@ def _range(band: Array) -> Range:
     finite = band[np.isfinite(band)]
     if finite.size == 0:
         raise ValueError("a band contains no valid pixel")
-    low, high = np.percentile(finite, PERCENTILES).tolist()
+    low, high = np.percentile(finite, _PERCENTILES).tolist()
     return low, high if high > low else low + 1.0
 
 

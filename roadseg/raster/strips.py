@@ -23,7 +23,7 @@ from roadseg.system.files import partial_path, remove_partial_once, rename_into_
 from roadseg.system.text import size_text
 
 STRIP_PX = 2048  # Rows of a strip; whole tiles of the raster that the strips become.
-LARGEST_FACTOR = 2**9  # Of an overview.
+_LARGEST_FACTOR = 2**9  # Of an overview.
 
 _HIDDEN = ".strips-"
 _WAITING = 8  # Parts that wait to be written, at most.
@@ -212,7 +212,7 @@ def _discard(strips: Mapping[int, _OpenStrip]) -> None:
 def overview_factors(height: int, width: int) -> list[int]:
     """Return how many times smaller each overview of a raster is: 2, 4, 8, until it is small."""
     factors, factor = [], 1
-    while max(height, width) > _SMALL_PX * factor and factor < LARGEST_FACTOR:
+    while max(height, width) > _SMALL_PX * factor and factor < _LARGEST_FACTOR:
         factor *= 2
         factors.append(factor)
     return factors

@@ -15,7 +15,7 @@ from roadseg.system.files import atomic_write
 from roadseg.system.fingerprints import file_sha256
 from roadseg.system.records import read_json
 
-CARD_JSON, CARD_TEXT = "model_card.json", "model_card.md"
+_CARD_JSON, _CARD_TEXT = "model_card.json", "model_card.md"
 
 _FEW_CHIPS = 20  # Fewer held-out chips measure little.
 _METRICS = {
@@ -86,7 +86,7 @@ def add_evaluation(folder: Path, metrics: Mapping[str, Any], *, predicted: Path)
 def _read(folder: Path) -> dict[str, Any] | None:
     """Return the card of a checkpoint; None if there is none, or another file in its place."""
     with suppress(ValueError, LookupError, TypeError):
-        card = dict(read_json(folder / CARD_JSON))
+        card = dict(read_json(folder / _CARD_JSON))
         if Path(card["weights"]["file"]).name and card["weights"]["sha256"]:
             return card
     return None
@@ -94,8 +94,8 @@ def _read(folder: Path) -> dict[str, Any] | None:
 
 def _write(folder: Path, card: Card) -> None:
     for name, text in (
-        (CARD_JSON, json.dumps(card, indent=2) + "\n"),
-        (CARD_TEXT, card_text(card)),
+        (_CARD_JSON, json.dumps(card, indent=2) + "\n"),
+        (_CARD_TEXT, card_text(card)),
     ):
         path = folder / name
         # A card that has not changed keeps its time.

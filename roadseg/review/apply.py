@@ -20,7 +20,7 @@ from roadseg.roads.graph.road_graph import (
 )
 from roadseg.roads.graph.travel import travel_time_s
 
-EDITED = "edited"  # The attribute that says what people did to an edge; empty where nothing.
+_EDITED = "edited"  # The attribute that says what people did to an edge; empty where nothing.
 BESIDE_M = 8.0  # Metres beside a road that was confirmed in which there is no other one.
 _REACH_M = 3.0  # Metres; so near to a road is what was drawn without being snapped to it.
 
@@ -198,7 +198,7 @@ class Revision:
         if "width_m" in attributes:
             known = [self.width_of(road) for road in roads]
             attributes["width_m"] = np.array(known, dtype=np.float64)
-        attributes[EDITED] = np.array([road.edited for road in roads], dtype=object)
+        attributes[_EDITED] = np.array([road.edited for road in roads], dtype=object)
         return RoadGraph(self.base.crs, ends[first], node.reshape(-1, 2), lines, attributes)
 
     def _add_speeds(self, attributes: dict[str, Array], roads: list[Road], lines: Lines) -> None:

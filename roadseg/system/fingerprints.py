@@ -59,7 +59,7 @@ def _fingerprint(path: Path) -> str:
         parts = parts_in_archive(path)
         return f"{_fingerprint(Path(parts[1]))}{parts[2][1:]}" if parts else str(path)
     # A file without parts has the digest of its bytes; else a digest of all digests counts.
-    digests = [f"{name} {known_digest(part)}" for name, part in parts_of(path)]
+    digests = [f"{name} {_known_digest(part)}" for name, part in parts_of(path)]
     if len(digests) == 1 and not path.is_dir():
         return digests[0].lstrip()
     return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()[:_DIGITS]
@@ -109,7 +109,7 @@ def _sources(vrt: Path) -> list[Path]:
     return [file for file in files if file != vrt and file.is_file()]
 
 
-def known_digest(path: Path) -> str:
+def _known_digest(path: Path) -> str:
     """Return the digest of a file; the stored one if it has not changed since it was read."""
     status = path.stat()
     if status.st_size < _REMEMBERED_BYTES:

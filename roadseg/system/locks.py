@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 from roadseg.errors import OutputError
 from roadseg.system.files import atomic_write, is_gone, writing
 
+# Parts of stages have names with a hyphen; others, such as a review, hinder no stage.
 _RUN, _PARTS = ".lock", ".*-*.lock"
 _MOMENT = ".turn.lock"  # Held for a moment, to change what several parts change.
 _HOLDER = "-holder"  # This file beside a lock names its holder, for the message to others.
@@ -54,7 +55,7 @@ def lock(folder: Path, *, part: str | None = None, alone: bool = True) -> Iterat
                 # A part needs the lock of the whole folder only while it takes its own.
                 with ExitStack() as briefly:
                     _hold(folder, _RUN, briefly, briefly=True)
-                    _hold(folder, _PARTS.replace("*-*", part), held)
+                    _hold(folder, f".{part}.lock", held)
             yield
     finally:
         with suppress(OSError):  # A folder that is not empty stays.

@@ -19,8 +19,8 @@ from roadseg.commands.city.scenery import (
 )
 from roadseg.commands.city.streets import ARTERIAL, COLLECTOR, RESIDENTIAL, Street
 
-LANE_M = 3.6  # Width of a lane in metres.
-BULB_RADIUS_M = 9.0  # Metres; the turning circle of a cul-de-sac.
+_LANE_M = 3.6  # Width of a lane in metres.
+_BULB_RADIUS_M = 9.0  # Metres; the turning circle of a cul-de-sac.
 _FILLET_M = 4.0  # Metres; the radius of the kerb at a street corner.
 _CAR_STEP_M = 9.0  # Metres between places that a car may take.
 
@@ -90,7 +90,7 @@ def _strip(street: Street, width_m: float) -> shapely.Polygon:
 
 def _bulbs(dead_ends: Iterable[tuple[float, ...]]) -> list[shapely.Polygon]:
     """Return the turning circles at dead ends."""
-    return [shapely.Point(end).buffer(BULB_RADIUS_M) for end in dead_ends]
+    return [shapely.Point(end).buffer(_BULB_RADIUS_M) for end in dead_ends]
 
 
 def _roadsides(
@@ -130,7 +130,7 @@ def _lane_dashes(
     places: SamplePoints, unmarked: BaseGeometry, paint: Colour, faded: float
 ) -> Iterator[Shape]:
     """Yield the dashes between the lanes of each direction; none touches an unmarked area."""
-    for offset in (-LANE_M, LANE_M):
+    for offset in (-_LANE_M, _LANE_M):
         centres = places.beside(np.full(len(places), offset))
         for dash in make_rectangles(centres, places.tangents, 3.0, 0.35):
             if not dash.intersects(unmarked):
@@ -142,4 +142,4 @@ def _car_offsets(street: Street, count: int, rng: np.random.Generator) -> Floats
     if street.kind == RESIDENTIAL:
         return np.full(count, street.width_m / 2 - 1.1)
     lanes = 2 if street.kind == ARTERIAL else 1
-    return np.asarray((rng.integers(lanes, size=count) + 0.5) * LANE_M + 0.3, dtype=np.float64)
+    return np.asarray((rng.integers(lanes, size=count) + 0.5) * _LANE_M + 0.3, dtype=np.float64)

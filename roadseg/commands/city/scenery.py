@@ -35,7 +35,7 @@ CARS: Sequence[Colour] = (
     (138, 52, 48),
     (58, 78, 118),
 )
-CAR_M = (4.6, 1.9)  # Length and width of a car in metres.
+_CAR_M = (4.6, 1.9)  # Length and width of a car in metres.
 _STALL_M = (2.8, 5.2)  # Width and length of a parking stall in metres.
 _KERB_GAP_M = 4.0  # Metres between the pavement and anything built.
 _CLUTTER_M = ((1.5, 7.0), (3.0, 16.0))  # Least and largest width and length of a yard or shed.
@@ -315,8 +315,8 @@ def draw_parking(lot: shapely.Polygon, rng: np.random.Generator, world: World) -
 
 def draw_cars(centres: Floats, headings: Floats, rng: np.random.Generator) -> Iterator[Shape]:
     """Yield a car at each centre; its cabin is darker than its bonnet."""
-    bodies = make_rectangles(centres, headings, *CAR_M)
-    cabins = make_rectangles(centres - headings * 0.3, headings, CAR_M[0] * 0.45, CAR_M[1] * 0.8)
+    bodies = make_rectangles(centres, headings, *_CAR_M)
+    cabins = make_rectangles(centres - headings * 0.3, headings, _CAR_M[0] * 0.45, _CAR_M[1] * 0.8)
     for body, cabin in zip(bodies, cabins, strict=True):
         colour = pick(CARS, rng, spread=8)
         yield Shape(body, colour)

@@ -18,7 +18,7 @@ from roadseg.roads.labels.areas import area_content
 from roadseg.system.records import parse_json, write_json
 from roadseg.system.web.keys import without_keys
 
-OVERPASS = "overpass"
+_OVERPASS = "overpass"
 
 Say = Callable[[str, object], None]
 Files = dict[str, list[str]]  # Names in the folder, by the service that they come from.
@@ -57,7 +57,7 @@ def fetch_sources(
         OutputError: if a file cannot be written.
     """
     services = [image for image in images if fetch_images.is_service(image)]
-    roads = [each for each in labels if each == OVERPASS]
+    roads = [each for each in labels if each == _OVERPASS]
     if not services and options != FetchOptions():
         raise ConfigError(
             "options of a service, such as --zoom or --gsd-m, need one among the images, such as "
@@ -91,17 +91,16 @@ def fetch_sources(
             fetched = [str(each.image.relative_to(folder)) for each in done.images]
             files[without_keys(image)] = fetched
         if roads:
-            path = folder / f"{OVERPASS}.gpkg"
+            path = folder / f"{_OVERPASS}.gpkg"
             say("fetch", fetch_roads.run(area, path, force=True))
-            files[OVERPASS] = [path.name]
+            files[_OVERPASS] = [path.name]
         write_json(record, {"asked": asked, "files": files})
-
-    def paths(sources: Sequence[str]) -> list[str]:
-        """Return sources, with services replaced by their files."""
-        known = {source: [str(folder / name) for name in names] for source, names in files.items()}
-        return [path for each in sources for path in known.get(without_keys(each), [each])]
-
-    return paths(images), paths(labels)
+    paths = {source: [str(folder / name) for name in names] for source, names in files.items()}
+    found_images, found_labels = (
+        [path for each in sources for path in paths.get(without_keys(each), [each])]
+        for sources in (images, labels)
+    )
+    return found_images, found_labels
 
 
 def _files_of(record: Path, asked: dict[str, Any]) -> Files | None:

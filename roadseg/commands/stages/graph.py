@@ -233,7 +233,7 @@ def find_roads(config: Config, scene: SceneToTrace, *, workers: int = 1) -> Road
     return trace_and_measure(scene.open(config), config.graph, map_blocks=map_blocks)
 
 
-def trace_scene(config: Config, folder: Path, scene: SceneToTrace, *, workers: int = 1) -> Traced:
+def _trace_scene(config: Config, folder: Path, scene: SceneToTrace, *, workers: int = 1) -> Traced:
     """Find all roads of a scene, unless they are known, and write those that are sure enough.
 
     Args:
@@ -351,7 +351,7 @@ def _trace_all(
     check_formats(config.graph.formats)
     _refuse_taken({scene.name: scene.path for scene in scenes})
     names = [scene.name for scene in scenes]
-    traced, failed = _results(partial(trace_scene, config, folder), scenes, config, what="graph")
+    traced, failed = _results(partial(_trace_scene, config, folder), scenes, config, what="graph")
     if failed and not traced:
         raise DataError(all_failed(failed))
     network = _write_common_files(

@@ -176,7 +176,7 @@ def balanced_weights(chips: Mapping[str, int]) -> dict[str, float]:
     return {name: float(f"{math.sqrt(most / number):.2g}") for name, number in chips.items()}
 
 
-def join_surveys(cities: Sequence[SurveyedCity]) -> tuple[ImageSurvey, LabelSurvey]:
+def _join_surveys(cities: Sequence[SurveyedCity]) -> tuple[ImageSurvey, LabelSurvey]:
     """Join the surveys of all cities, with the names that scenes have in a common run.
 
     Raises:
@@ -285,7 +285,7 @@ def survey_cities(cities: Sequence[City], settings: Config) -> Survey:
     """Survey the images and labels of cities, and choose settings for all."""
     pairs = zip(cities, settings_of(settings, cities), strict=True)
     surveyed = [_survey_city(city, own) for city, own in pairs]
-    images, labels = join_surveys(surveyed)
+    images, labels = _join_surveys(surveyed)
     readings = [each.reading for each in surveyed]
     defaults = choose_defaults(images, labels, settings, readings=readings)
     chips = {

@@ -89,7 +89,7 @@ class Defaults:
 def choose_reading(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Reading:
     """Choose how the images and labels of a city are read; settings that are given stay."""
     imagery, nodata = choose_nodata(images, settings)
-    width_settings, widths = choose_widths(labels, settings)
+    width_settings, widths = _choose_widths(labels, settings)
     return Reading(
         _without_given(imagery, settings.imagery),
         _without_given(choose_scheme(labels, settings) | width_settings, settings.labels),
@@ -115,9 +115,9 @@ def choose_defaults(
         DataError: if the images cannot fill the folds.
     """
     # The method of the split decides whether chips have to be small enough to fill the folds.
-    split_settings, split = choose_split(settings)
+    split_settings, split = _choose_split(settings)
     method = split_settings.get("method", settings.split.method)
-    cut = choose_cut(images.scenes, labels, settings, method=method)
+    cut = _choose_cut(images.scenes, labels, settings, method=method)
     # Encoders halve a window five times, so its side has to be a multiple of 32 pixels.
     window_px = min(settings.train.window_px, cut.chip_px // 32 * 32)
     pixels = sum(facts.grid.height * facts.grid.width for facts in images.scenes.values())
@@ -167,7 +167,7 @@ def choose_scheme(labels: LabelSurvey, settings: Config) -> Settings:
     return {"scheme": name} | (_OWN_SPEEDS if name == "attribute" else {})
 
 
-def choose_widths(labels: LabelSurvey, settings: Config) -> Choice:
+def _choose_widths(labels: LabelSurvey, settings: Config) -> Choice:
     """Choose an attribute with the widths of nearly all lines, else one width for all."""
     options = settings.labels
     same = f"{2 * options.buffer_m:g} m for all roads (2 x labels.buffer_m)"
@@ -188,7 +188,7 @@ def choose_widths(labels: LabelSurvey, settings: Config) -> Choice:
     return {}, f"{same}; polygons as they are drawn" if any(are_areas) else same
 
 
-def choose_split(settings: Config) -> Choice:
+def _choose_split(settings: Config) -> Choice:
     """Choose which chips share a fold: those of a ground block.
 
     The distance of images to be mapped decides if they are named. A file of folds has their number.
@@ -205,7 +205,7 @@ def choose_split(settings: Config) -> Choice:
     return {"method": method}, _SPLIT_BY[method]
 
 
-def choose_cut(
+def _choose_cut(
     scenes: Mapping[str, RasterFacts], labels: LabelSurvey, settings: Config, *, method: str
 ) -> Cut:
     """Choose the largest chips, then the largest blocks, that still fill the folds.

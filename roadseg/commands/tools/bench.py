@@ -139,11 +139,11 @@ def run(config: Config, *, steps: int, rounds: int) -> BenchSummary:
             device=device,
             rounds=rounds,
         ),
-        map=map_rates(config, device, rounds=rounds),
+        map=_map_rates(config, device, rounds=rounds),
     )
 
 
-def map_rates(config: Config, device: Device, *, rounds: int) -> MapRates:
+def _map_rates(config: Config, device: Device, *, rounds: int) -> MapRates:
     """Measure the way from image to graph, with files, for each engine that can be used here."""
     facts = read_checkpoint_facts(starter_folder(), "best")
     gsd_m = float(facts["gsd_m"])

@@ -23,7 +23,7 @@ from roadseg.system.stage_records import NOT_RUN, UNFINISHED, Reason
 from roadseg.system.text import Summary, one_line, size_text, table, time_text
 from roadseg.system.workspace import STAGES, AnyFold, Fold, Workspace
 
-DONE = "done"
+_DONE = "done"
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class RunStatus(Summary):
     def _advice(self) -> list[str]:
         if self.in_use or not self.compared or self.is_adapted:
             return []
-        is_done = all(each.state == DONE for each in self.stages)
+        is_done = all(each.state == _DONE for each in self.stages)
         options = f" {self.options}" if self.options else ""
         if not self.has_labels:
             told = (
@@ -185,7 +185,7 @@ def _at(
         return StageStatus(stage, UNFINISHED.state, UNFINISHED.text), UNFINISHED
     # Without a config, only records are looked at.
     declared = declared_stage(stage, config or Config(), Workspace(facts.folder), fold)
-    after, state, why = renewed_before(stage, again), DONE, ""
+    after, state, why = renewed_before(stage, again), _DONE, ""
     reason: Reason | None = None
     try:
         if after or config is not None:

@@ -30,7 +30,7 @@ INK, PAPER = "#1A1A1A", "white"
 BLUE, GREEN = "#0072B2", "#009E73"
 AMBER, ORANGE, PURPLE = "#E69F00", "#D55E00", "#CC79A7"
 GREY = "#8C8C8C"
-PNG_LEVEL = 3  # Of compression: twice as fast as Pillow's 6, and photos are 3 % larger at most.
+_PNG_LEVEL = 3  # Of compression: twice as fast as Pillow's 6, and photos are 3 % larger at most.
 
 _RGB = 3
 _SCREEN_DPI = 100
@@ -67,7 +67,7 @@ def save_figure(figure: "Figure", path: Path) -> None:
         OutputError: if the file cannot be written.
     """
     suffix = path.suffix.lower()
-    how: dict[str, Any] = {"pil_kwargs": {"compress_level": PNG_LEVEL}} if suffix == ".png" else {}
+    how: dict[str, Any] = {"pil_kwargs": {"compress_level": _PNG_LEVEL}} if suffix == ".png" else {}
     with atomic_write(path) as partial, mpl.rc_context(_SETTINGS):
         figure.savefig(partial, metadata=_UNDATED[suffix], **how)
 

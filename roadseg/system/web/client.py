@@ -35,7 +35,7 @@ from roadseg.system.web.keys import places_of_keys, with_keys, without_keys
 Value = TypeVar("Value")
 
 LARGEST_BYTES = 2**26  # Bytes of an answer, unless its reader expects more.
-MISSING = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
+_MISSING = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
 _log = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ class Client:
 
         Arguments and errors are those of `get`.
         """
-        return self._ask(_Request(self.with_keys(address)), read, MISSING)
+        return self._ask(_Request(self.with_keys(address)), read, _MISSING)
 
     def _ask(
         self, request: _Request, read: Callable[[Answer], Value], missing: Iterable[int] = ()

@@ -240,7 +240,7 @@ def plain(text: str | None) -> str:
     return without_keys(one_line(text or ""))[:_MOST_LETTERS]
 
 
-def record_path(image: Path) -> Path:
+def _record_path(image: Path) -> Path:
     """Return the path of the record of an image."""
     return image.with_name(image.stem + _SUFFIX)
 
@@ -254,12 +254,12 @@ def is_fetched(image: Path, origin: ImageOrigin) -> bool:
     if not image.exists():
         return False
     try:
-        record = parse_json(record_path(image))
+        record = parse_json(_record_path(image))
         before = {name: record[name] for name in _ASKED}
         is_same = record["key"] == origin.key and record["bytes"] == image.stat().st_size
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OutputError(
-            f"{image}: exists and was not fetched (there is no {record_path(image).name} for it); "
+            f"{image}: exists and was not fetched (there is no {_record_path(image).name} for it); "
             "choose another name with --name, or remove it"
         ) from error
     if before != {name: getattr(origin, name) for name in _ASKED}:
@@ -296,7 +296,7 @@ def write_record(image: Path, origin: ImageOrigin, facts: dict[str, Any]) -> Non
         "roadseg": installed_version("roadseg"),
         "key": origin.key,
     }
-    write_json(record_path(image), {"image": image.name, **asdict(origin), **facts})
+    write_json(_record_path(image), {"image": image.name, **asdict(origin), **facts})
 
 
 def joined_texts(texts: Sequence[str | None]) -> str:

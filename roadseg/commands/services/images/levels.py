@@ -72,13 +72,13 @@ class Level:
         Raises:
             DataError: if it lies outside of what the CRS covers.
         """
-        shape = reprojected(area.degrees, self.crs)
+        shape = _reprojected(area.degrees, self.crs)
         # Web Mercator goes on beyond its square, up to a pole where pixels have no size.
         is_beyond = self.crs == WEB_MERCATOR or not np.isfinite(shapely.bounds(shape)).all()
         if is_beyond and self.crs.area_of_use:
             limits = shapely.box(*self.crs.area_of_use.bounds)
             inside = area.degrees.intersection(limits)
-            shape = inside if inside.is_empty else reprojected(inside, self.crs)
+            shape = inside if inside.is_empty else _reprojected(inside, self.crs)
         if shape.is_empty or not np.isfinite(shapely.bounds(shape)).all():
             raise DataError(
                 f"{area.text}: lies outside of what the coordinate system of the service covers, "
@@ -224,7 +224,7 @@ def choose_level(levels: list[Level], fetch: Fetch) -> Level:
     return levels[-1]
 
 
-def reprojected(shape: BaseGeometry, crs: CRS) -> BaseGeometry:
+def _reprojected(shape: BaseGeometry, crs: CRS) -> BaseGeometry:
     """Return a shape in degrees in another CRS; what has no place there becomes infinite."""
     west, south, east, north = shapely.bounds(shape)
     dense = shapely.segmentize(shape, max(east - west, north - south) / _STEPS)

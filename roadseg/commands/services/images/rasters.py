@@ -126,7 +126,7 @@ def is_raster(source: str) -> bool:
 
 
 @contextmanager
-def open_remote(
+def _open_remote(
     raster: RemoteRaster, client: Client, cache: Cache
 ) -> Iterator[tuple[rasterio.DatasetReader, int | None]]:
     """Open a raster; yield it, and the bytes of its file as far as they are known.
@@ -169,7 +169,7 @@ def open_remote(
 def _plan(fetch: Fetch, raster: RemoteRaster) -> _Plan | None:
     """Plan which part of a raster to copy; None if the area does not touch it."""
     shown = without_keys(raster.address)
-    with open_remote(raster, fetch.client, fetch.cache) as (source, size):
+    with _open_remote(raster, fetch.client, fetch.cache) as (source, size):
         if len(set(source.dtypes)) > 1:
             raise ConfigError(
                 f"{shown}: bands of different types ({', '.join(source.dtypes)}), expected one"
@@ -192,17 +192,17 @@ def _plan(fetch: Fetch, raster: RemoteRaster) -> _Plan | None:
 
 def _copy(fetch: Fetch, plan: _Plan) -> FetchedImage:
     raster, path, origin = plan.raster, plan.image.image, plan.origin
-    with open_remote(raster, fetch.client, fetch.cache) as (source, _):
+    with _open_remote(raster, fetch.client, fetch.cache) as (source, _):
         # What the file itself says of its owner counts where the service says nothing.
         own = source.tags().get("TIFFTAG_COPYRIGHT", "").strip()
         if own and not origin.credit.copyright:
             origin = replace(origin, credit=Credit(own, "", origin.credit.date))
-        copy_part(path, source, plan.window, origin)
+        _copy_part(path, source, plan.window, origin)
     write_record(path, origin, {"gsd_m": plan.image.gsd_m})
     return replace(plan.image, state=FETCHED, credit=origin.credit.copyright)
 
 
-def copy_part(
+def _copy_part(
     path: Path, source: rasterio.DatasetReader, window: Window, origin: ImageOrigin
 ) -> None:
     """Copy a window of an open raster to a tiled GeoTIFF, holding a strip of it in memory.
