@@ -47,6 +47,7 @@ _BLOCK_PX = 4096  # Side of the blocks in which a raster is read.
 _SHOWN_PX = 512  # Pixels; the larger side of a picture in a notebook.
 _THRESHOLD_TAG = "ROADSEG_THRESHOLD"
 _CONFIDENCE_TAG = "ROADSEG_CONFIDENCE"
+_BEYOND = 2  # Times certain; where probabilities were resampled, they reach a little beyond.
 _LARGEST_CLASS = 7  # Integer rasters of others with no larger value are masks.
 
 
@@ -325,7 +326,7 @@ def open_probability(
 
     Raises:
         DataError: if it cannot be read, lies nowhere, has another number of bands or tags that say
-            what cannot be, or if both 1 and 255 may be road.
+            what cannot be, has values beyond probabilities, or if both 1 and 255 may be road.
     """
     grid = read_grid(path, crs=crs, gsd_m=gsd_m)
     with rasterio.Env(GDAL_CACHEMAX=CACHE_BYTES), open_raster(path) as source:
@@ -346,9 +347,8 @@ def open_probability(
             return ProbabilityFile(path, grid, known, is_mask=True)
         if _is_mask(source):
             return ProbabilityFile(path, grid, None, is_mask=True)
-        if np.dtype(source.dtypes[0]).kind != "f":
-            values, valid = sample_values(source)
-            require_clear(path, values[valid], source)
+        values, valid = sample_values(source)
+        _require_probabilities(path, values[valid], source)
         measured, edges = _threshold(path, tags), _edge_model(path, tags)
         return ProbabilityFile(
             path, grid, None, is_mask=False, threshold=measured, edge_model=edges
@@ -457,6 +457,19 @@ def are_certain(values: Array) -> bool:
     """Return whether probabilities, 0..255 or as floats 0..1, are all 0, or certain or above."""
     certain = 1 if values.dtype.kind == "f" else CERTAIN
     return not bool(((values > 0) & (values < certain)).any())
+
+
+def _require_probabilities(path: Path, values: Array, source: Any) -> None:  # noqa: ANN401
+    """Refuse a raster of which a sample of values is on another scale, or may be a mask."""
+    certain, most = 1 if values.dtype.kind == "f" else CERTAIN, values.max(initial=0)
+    if most > _BEYOND * certain:
+        raise DataError(
+            f"{path}: has values up to {most:g}, expected probabilities from 0 to 1, or from 0 to "
+            f"{CERTAIN} in integers; scale them, such as percent with gdal_translate -ot Byte "
+            f"-scale 0 100 0 {CERTAIN} {path.name} roads.tif"
+        )
+    if values.dtype.kind != "f":
+        require_clear(path, values, source)
 
 
 def _certain(claim: Bools) -> Bytes:

@@ -292,6 +292,21 @@ def test_a_mask_in_which_255_may_be_road_or_not_is_refused(write_raster):
         read_probability(path)
 
 
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        (np.array([0, 0.5, 2.1], np.float32), "2.1"),
+        (np.array([0, 37.5, 99.5, 0.5, np.nan], np.float32), "99.5"),
+        (np.array([0, 100, 511], np.uint16), "511"),
+    ],
+    ids=["a little too much", "percent", "16 bits"],
+)
+def test_values_that_are_no_probabilities_are_refused(write_raster, values, found):
+    path = write_raster(values[np.newaxis], name="a.tif")
+    with pytest.raises(DataError, match=rf"a\.tif: has values up to {found}, expected prob"):
+        read_probability(path)
+
+
 def with_tag(path, name, text):
     """Write probabilities with a tag of this text."""
     write(path)
