@@ -279,7 +279,10 @@ def read_pixels(
 ) -> Read:
     """Read the bands and the data mask of a window, or of the whole raster reduced to a shape."""
     how = Resampling.nearest if shape is None else Resampling.average
-    values = source.read(list(facts.bands), window=window, out_shape=shape, resampling=how)
+    # Resampled by GDAL, pixels of int8 are int16.
+    values = source.read(
+        list(facts.bands), window=window, out_shape=shape, resampling=how, out_dtype=facts.dtype
+    )
     everywhere = np.ones(values.shape[1:], dtype=bool)
     valid = valid_pixels(source, window, shape) if is_masked(source) else everywhere
     if values.dtype.kind == "f":

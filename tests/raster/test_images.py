@@ -247,6 +247,13 @@ def make_upper_half_invalid(path, kind):
             source.write(np.where(valid, 100, nothing).astype(source.dtypes[0]), 1)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "float32"])
+def test_resampled_pixels_keep_their_type(write_raster, dtype):
+    facts = read_facts(write_raster(BYTES.astype(dtype)), ImageryOptions(gsd_m=2))
+    values, _ = read_window(facts, Window(0, 0, 32, 32))
+    assert values.dtype == facts.dtype == dtype
+
+
 @pytest.mark.parametrize("gsd_m", [0.5, 1, 2])
 @pytest.mark.parametrize(
     ("kind", "profile", "options"),
