@@ -30,7 +30,7 @@ def write(write_raster):
     """Give a function that writes a scene of 1 m pixels, or others, around a place."""
 
     def write(name, epsg, x, y):
-        values = np.arange(SIDE * SIDE, dtype=np.uint16).reshape(SIDE, SIDE)
+        values = np.linspace(0, 1, SIDE * SIDE, dtype=np.float32).reshape(SIDE, SIDE)
         transform = Affine(1, 0, x - SIDE / 2, 0, -1, y + SIDE / 2)
         return write_raster(values, name=f"{name}.tif", crs=f"EPSG:{epsg}", transform=transform)
 
