@@ -194,6 +194,10 @@ def _explained(path: Path) -> Iterator[None]:
                 f"{path}: not a vector file{_start(path)}; expected GeoJSON, GeoPackage, "
                 "Shapefile or another format of OGR"
             ) from error
+        if "database is locked" in reason:
+            raise DataError(
+                f"{path}: another program is writing to it; save your edits there, and try again"
+            ) from error
         raise DataError(
             f"{path}: cannot be read ({reason:.200}); check that the file exists and is complete"
         ) from error

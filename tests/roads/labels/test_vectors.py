@@ -13,6 +13,7 @@ import osmium
 import pyogrio
 import pytest
 import shapely
+from pyogrio.errors import DataSourceError
 from pyproj import CRS
 
 from roadseg.errors import DataError
@@ -299,6 +300,16 @@ def test_a_large_file_that_is_cut_short_is_refused(tmp_path):
     path = save(many(20000), tmp_path / "roads.geojson")
     path.write_bytes(path.read_bytes()[:-1_000_000])
     with pytest.raises(DataError, match=r"cannot be read \(Failed to read GeoJSON"):
+        read(path)
+
+
+def test_a_file_that_another_program_has_locked_is_told_so(tmp_path, monkeypatch):
+    def refuse(_):  # As GDAL does, after 10 seconds.
+        raise DataSourceError("sqlite3_prepare_v2(SELECT 1) failed: database is locked")
+
+    path = save(many(5), tmp_path / "roads.gpkg")
+    monkeypatch.setattr(pyogrio, "list_layers", refuse)
+    with pytest.raises(DataError, match=r"roads\.gpkg: another program is writing to it; save"):
         read(path)
 
 
