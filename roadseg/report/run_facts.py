@@ -12,6 +12,7 @@ from roadseg.errors import DataError, MissingInputError
 from roadseg.system.locks import holders
 from roadseg.system.stage_records import Record, read_record
 from roadseg.system.text import count
+from roadseg.system.units import road_text
 from roadseg.system.workspace import (
     EDITS,
     PACKAGE,
@@ -198,7 +199,7 @@ def _training_figure(values: dict[str, Any]) -> str:
 
 def _prepare_figure(values: dict[str, Any]) -> str:
     labels = (
-        f"{values['road_km']:.2f} km of labels"
+        f"{road_text(values['road_km'])} of labels"
         if values["labels"]
         else f"{values['road_share']:.2%} of the pixels are road"  # Raster masks have no lines.
     )
@@ -210,7 +211,7 @@ _FIGURES: dict[str, Callable[[dict[str, Any]], str]] = {
     "split": lambda it: f"{count(it['chips'], 'chip')} in {len(it['chips_by_fold'])} folds",
     "train": _training_figure,
     "predict": lambda it: f"{count(len(it['scenes']), 'scene')}, {it['megapixels']:.1f} megapixels",
-    "graph": lambda it: f"{it['road_km']:.2f} km",
+    "graph": lambda it: road_text(it["road_km"]),
     "evaluate": lambda it: f"IoU {it['iou']:.3f}, APLS {it['apls_length']:.3f}",
     "report": lambda it: count(it["scenes"], "scene"),
 }

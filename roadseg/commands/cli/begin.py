@@ -25,6 +25,7 @@ from roadseg.commands.cli.options import (
     take_settings,
     together,
 )
+from roadseg.system.units import choose_units
 
 
 @click.command()
@@ -83,6 +84,7 @@ def init(
     from roadseg.config import load_config
 
     settings = load_config(None, assignments + take_settings(values))
+    choose_units(settings.compute.units)
     return init.run(images, labels, output, settings=settings, cities=cities, force=force)
 
 

@@ -42,7 +42,7 @@ from roadseg.system.locks import lock
 from roadseg.system.records import write_json
 from roadseg.system.stage_records import read_record
 from roadseg.system.text import Summary, count, first
-from roadseg.system.units import area_text, road_text
+from roadseg.system.units import area_text, choose_units, road_text
 from roadseg.system.workspace import Workspace
 
 LEAST_DENSITY = 0.5  # Kilometres of road in a square kilometre, of which even villages have more.
@@ -190,6 +190,7 @@ def run(
     with lock(output):
         given = load_config(None, [f"run={output.absolute()}", *settings])
         is_begun = _is_begun(path, given.run)
+        choose_units((load_config(path, settings) if is_begun else given).compute.units)
         images, labels = fetch_sources(
             images,
             labels,

@@ -81,3 +81,9 @@ def test_units_of_a_command_on_a_run_are_those_of_the_config(call):
     with shown_in("metric"):
         call("config", "show", "--set", "compute.units=miles")
         assert chosen_units() == "miles"
+
+
+def test_units_in_which_init_tells_what_it_found_are_those_of_its_settings(call):
+    with shown_in("metric"):
+        call("init", "--images", "nowhere", "--labels", "a.gpkg", "--set", "compute.units=miles")
+        assert chosen_units() == "miles"

@@ -26,6 +26,7 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.report.scenes import read_scenes
 from roadseg.roads.formats.files import read_gpkg
+from roadseg.system.units import choose_units, shown_in
 from roadseg.system.workspace import Workspace
 from tests.configs import SMALL_TRAINING, assigned
 
@@ -221,6 +222,13 @@ def test_settings_of_a_map_without_labels_are_in_its_config(mapped, map_images, 
     assert (config.graph.threshold, config.imagery.area) == (0.3, "-180,-90,180,90")
     (report,) = status.run(config, tmp_path / "map").stages
     assert report.state == "done"
+
+
+def test_a_map_is_told_in_the_units_of_its_config(mapped, map_images):
+    with shown_in("metric"):
+        map_images(mapped[0] / "images/city_0.tif", settings=("compute.units=miles",))
+        choose_units("metric")
+        assert " mi of roads" in str(map_images(mapped[0] / "images/city_0.tif").graphs)
 
 
 def test_images_that_are_added_to_a_map_without_labels_are_in_its_config(

@@ -20,6 +20,7 @@ from roadseg.learn.network.installed_weights import first_weights
 from roadseg.learn.options import TrainOptions
 from roadseg.system.locks import lock
 from roadseg.system.stage_records import read_record
+from roadseg.system.units import shown_in
 from roadseg.system.workspace import STAGES, Workspace
 from tests.configs import edited
 
@@ -50,6 +51,13 @@ def test_a_run_whose_labels_are_no_longer_named_is_no_map_without_labels(finishe
     status = run(config, workspace.root)
     assert len(status.stages) == len(STAGES)
     assert "mapped without labels" not in str(status)
+
+
+def test_lengths_are_told_in_the_chosen_units(finished):
+    with shown_in("miles"):
+        stages = run(*with_root(finished)).stages
+    assert stages[0].figure.endswith(" mi of labels")
+    assert stages[4].figure.endswith(" mi")
 
 
 def test_labels_without_lines_have_the_share_of_their_pixels(finished):
