@@ -92,18 +92,25 @@ class Decided(Columns):
 def decided_roads(revision: Revision, *, width_m: float) -> Decided:
     """Return the roads of a revision with what was decided about them.
 
+    If the graph knows no speeds, they all have the same: a network that learned the few that people
+    set would take those that were assumed for the others for known ones.
+
     Args:
         width_m: of roads whose width is not known.
     """
     roads = list(revision.roads.values())
     state = np.array([_state(road, revision) for road in roads], dtype=object)
     widths_m = np.array([revision.width_of(road) or width_m for road in roads])
+    speeds_kph = np.array([revision.speed_of(road) or 0.0 for road in roads])
+    known = revision.base.column("speed_known", 1)
+    if known.size and not known.any():
+        speeds_kph[:] = np.median(revision.base.column("speed_kph", 0.0))
     return Decided(
         crs=revision.base.crs,
         lines=np.array([road.line for road in roads], dtype=object),
         state=state,
         width_m=np.where(state == "sure", widths_m.clip(*SURE_WIDTHS_M), widths_m),
-        speed_mph=np.array([(revision.speed_of(road) or 0.0) / KPH_PER_MPH for road in roads]),
+        speed_mph=speeds_kph / KPH_PER_MPH,
     )
 
 

@@ -79,6 +79,15 @@ def test_confirmed_and_sure_roads_are_burnt_with_their_width_and_speed(decided, 
     assert column[20] == DEFAULT_BINS.bin_of(KPH / 1.609344)
 
 
+@pytest.mark.parametrize(("is_known", "speeds"), [(1, 2), (0, 1)])
+def test_speeds_that_people_set_are_learned_only_if_others_are_known(is_known, speeds):
+    columns = {"speed_kph": np.full(2, KPH), "speed_known": np.full(2, is_known, dtype=np.uint8)}
+    lines = np.array([road_at(20), road_at(60)], dtype=object)
+    revision = Revision(graph_from_lines(lines, UTM, columns))
+    revision.apply(Edit("speed", road_at(20), speed_kph=90.0))
+    assert len(set(decided_roads(revision, width_m=4.0).speed_mph)) == speeds
+
+
 def test_pixels_of_roads_that_were_not_decided_about_are_ignored(decided):
     column = mask_without_labels(decided, 128)[:, 50]
     # There is none 8 m beside the accepted and the rejected road; below row 50, the doubtful one.
