@@ -27,6 +27,7 @@ from roadseg.raster.images import (
     resampled_to,
 )
 from roadseg.raster.options import ImageryOptions
+from roadseg.raster.scaling import LARGEST
 from roadseg.raster.windows import PLACES, Window, spread_windows
 
 Read = tuple[Array, Bools]  # Values of bands, and which pixels have data.
@@ -43,7 +44,8 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
 
     Returns:
         The bands, shape (band, row, col), and whether each pixel has data, shape (row, col): it is
-        not nodata in all bands, not transparent, not masked out, and finite in every band.
+        not nodata in all bands, not transparent, not masked out, and in no band NaN or above
+        `LARGEST` on either side of 0.
 
     Raises:
         DataError: if the file cannot be read.
@@ -286,7 +288,7 @@ def read_pixels(
     everywhere = np.ones(values.shape[1:], dtype=bool)
     valid = valid_pixels(source, window, shape) if is_masked(source) else everywhere
     if values.dtype.kind == "f":
-        valid &= np.isfinite(values).all(axis=0)
+        valid &= (np.abs(values) <= np.float32(LARGEST)).all(axis=0)
     if facts.nodata is not None:
         valid &= (values != facts.nodata).any(axis=0)
     return values, valid

@@ -16,11 +16,12 @@ Range = tuple[float, float]
 _PERCENTILES = (2.0, 98.0)
 LEAST_STD = 1e-3  # On the scale 0 to 255; `fit_scaling` gives at least 1.
 _BYTE = 255
+LARGEST = 1e38  # Of floats; programs fill pixels without data with larger ones, such as -3.4e38.
 _WHOLE = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
 # The values of each type; float32 still holds the difference of any two.
 _LIMITS = {
     **{name: (float(np.iinfo(name).min), float(np.iinfo(name).max)) for name in _WHOLE},
-    **dict.fromkeys(("float16", "float32", "float64"), (-1e38, 1e38)),
+    **dict.fromkeys(("float16", "float32", "float64"), (-LARGEST, LARGEST)),
 }
 
 
@@ -152,8 +153,9 @@ def _scale(bands: Array, limits: Sequence[Range]) -> Bytes:
         return bands
     scaled = np.empty(bands.shape, dtype=np.uint8)
     for band, target, (low, high) in zip(bands, scaled, limits, strict=True):
-        # One band after the other, changed in place, stays in the cache of the CPU.
-        values = band.astype(np.float32)
+        # One band after the other, changed in place, stays in the cache of the CPU. What fills
+        # floats without data would overflow.
+        values = (band.clip(low, high) if band.dtype.kind == "f" else band).astype(np.float32)
         values -= np.float32(low)
         values *= np.float32(255) / (np.float32(high) - np.float32(low))
         if band.dtype.kind == "f":

@@ -208,8 +208,8 @@ def test_a_given_nodata_adds_to_that_of_the_file(write_raster):
     assert np.flatnonzero(~read_valid(facts)[0]).tolist() == [3, 9]
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_pixel_that_is_not_finite_in_a_band_is_not_valid(write_raster, value):
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, np.finfo(np.float32).min])
+def test_a_pixel_that_is_not_finite_or_a_usual_fill_value_is_not_valid(write_raster, value):
     values = np.ones((2, 40, 40), dtype=np.float32)
     values[1, 3, 4] = value
     facts = read_facts(write_raster(values))

@@ -67,6 +67,13 @@ def test_nan_becomes_0():
     assert scaling.apply(np.array([[np.nan, 20]], np.float32)).tolist() == [[0, 255]]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_fills_pixels_without_data_becomes_0_without_a_warning(dtype):
+    scaling = fit_scaling([ramp(dtype=dtype)])
+    fill = np.full((3, 1, 1), np.finfo(dtype).min)
+    assert (scaling.apply(fill) == 0).all()
+
+
 def test_a_constant_band_is_scaled_without_a_division_by_0():
     scaling = fit_scaling([np.full((1, 9), 300, np.uint16)])
     assert scaling.apply(np.full((1, 9), 300, np.uint16)).tolist() == [[0] * 9]
