@@ -145,7 +145,7 @@ def _range(band: Array) -> Range:
     if finite.size == 0:
         raise ValueError("a band contains no valid pixel")
     low, high = np.percentile(finite, _PERCENTILES).tolist()
-    return low, high if high > low else low + 1.0
+    return low, high if np.float32(high) > np.float32(low) else low + 1.0
 
 
 def _scale(bands: Array, limits: Sequence[Range]) -> Bytes:

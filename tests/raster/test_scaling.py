@@ -80,6 +80,11 @@ def test_a_constant_band_is_scaled_without_a_division_by_0():
     assert scaling.std == (1.0,)
 
 
+def test_a_band_of_one_value_but_for_rounding_is_scaled_as_a_constant_one():
+    pixels = np.array([[0.1, np.nextafter(0.1, 1)]])
+    assert fit_scaling([pixels]).apply(pixels).tolist() == [[0, 0]]
+
+
 def test_pixels_are_scaled_without_changing_them():
     pixels = ramp()
     fit_scaling([pixels]).apply(pixels)
