@@ -158,7 +158,7 @@ def read_scenes(
             record = listed[name] if name in labelled else None
             scenes.append(_read_scene(own, workspace, name, image, record, left_out=left_out))
     if not scenes:
-        raise DataError(f"none of {len(names)} scenes can be shown, the first: {left_out[0]}")
+        raise DataError(f"no scene can be shown, the first reason: {left_out[0]}")
     areas = map_areas([scene.grid for scene in scenes])
     networks, joined = _networks(workspace, scenes, areas)
     scaling = read_scaling(workspace.scaling) if workspace.scaling.exists() else None

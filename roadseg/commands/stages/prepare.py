@@ -195,7 +195,7 @@ def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
         if all(scene.is_outside for scene in alike):
             files = ", ".join(map(str, sources.scenes[alike[0].name].area[:3]))
             raise DataError(
-                f"{key}labels.area: no polygon of {files} touches any of the {len(alike)} scenes; "
+                f"{key}labels.area: no polygon of {files} touches any scene; "
                 "check the CRS of both, or leave it empty if the labels are complete everywhere"
             )
 
@@ -206,7 +206,7 @@ def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
         if not any(chip.road_share for scene in alike for chip in scene.chips):
             missed = (scene.missed for scene in alike if scene.missed)
             labels = {sources.scenes[scene.name].labels for scene in alike}
-            what = f"none of the {len(labels)} label files of {len(alike)} scenes contains a road"
+            what = f"no road in {count(len(labels), 'label file')} of {count(len(alike), 'scene')}"
             raise DataError(next(missed, f"{key or 'labels.'}roads: {what}"))
         _warn_of_widths(key, alike, sources.scenes[alike[0].name].set.labels)
     # An area says that the labels reach there.

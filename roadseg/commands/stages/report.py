@@ -211,9 +211,10 @@ def _map_that_fits(config: Config, shown: ReportScenes, most: int) -> dict[str, 
         return drawn
     need = config.report.max_mb + (size - most) / _BYTES
     raise ConfigError(
-        f"report.max_mb: the roads of {len(shown.scenes)} scenes take {size / _BYTES:.1f} MB, "
-        f"but only {max(most, 0) / _BYTES:.1f} MB of {config.report.max_mb:g} MB are left for "
-        f"them; set it to {need:.0f} or more, or predict fewer scenes"
+        f"report.max_mb: the roads of {count(len(shown.scenes), 'scene')} take "
+        f"{size / _BYTES:.1f} MB, but only {max(most, 0) / _BYTES:.1f} MB of "
+        f"{config.report.max_mb:g} MB are left for them; set it to {need:.0f} "
+        f"or more, or predict fewer scenes"
     )
 
 

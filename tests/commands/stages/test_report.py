@@ -264,9 +264,7 @@ def test_pictures_are_made_smaller_until_the_page_fits(finished):
 
 def test_a_page_too_small_for_the_roads_is_refused(finished):
     config, workspace = finished
-    with pytest.raises(
-        ConfigError, match=r"report.max_mb: the roads of 1 scenes? take .* set it to"
-    ):
+    with pytest.raises(ConfigError, match=r"report.max_mb: the roads of 1 scene take .* set it to"):
         report.run(changed(config, "report", max_mb=0.01), workspace)
 
 
