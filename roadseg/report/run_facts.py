@@ -179,9 +179,9 @@ def ended(path: Path) -> str:
 
 
 def seconds_of(record: Record) -> float:
-    """Return the duration of a stage; of an interrupted training, of all its parts together."""
+    """Return the duration of a stage; of a training, that of all its parts if that is longer."""
     seconds = (record.summary or {}).get("seconds")
-    return float(seconds) if isinstance(seconds, int | float) else record.seconds
+    return max(record.seconds, seconds if isinstance(seconds, int | float) else 0.0)
 
 
 def main_figure(stage: str, record: Record) -> str:
