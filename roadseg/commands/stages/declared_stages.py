@@ -481,7 +481,9 @@ def tell_of_changes(
                 now = declared_stage(earlier, config, workspace, one)
                 before = read_record(now.path)
                 if before and (change := now.change(before)):
-                    again = "train --force" if needs_force(earlier, change.text) else "run"
+                    again = "run"
+                    if needs_force(earlier, change.text):
+                        again = "train --force" + (f" --fold {fold}" if fold else "")
                     _log.info(
                         "%s uses what %s made with other settings or inputs (%s); `roadseg %s` "
                         "makes it again",

@@ -96,7 +96,8 @@ class RunStatus(Summary):
         if is_done:
             return ["nothing to do"]
         fold = "" if self.fold in (0, "all") else f" --fold {self.fold}"
-        steps = ["train --force"] if any(needs_force(s.stage, s.why) for s in self.stages) else []
+        needed = [s for s in self.stages if s.stage == "train" or self.fold == "each"]
+        steps = ["train --force"] if any(needs_force(s.stage, s.why) for s in needed) else []
         commands = [f"roadseg {step}{options}{fold}" for step in [*steps, "run"]]
         return [f"next: {', then '.join(commands)} (--dry-run estimates the time)"]
 

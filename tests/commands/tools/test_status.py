@@ -253,6 +253,24 @@ def test_a_training_on_other_chips_can_only_be_repeated_by_force(finished, caplo
     )
     advice = "next: roadseg train --force --config r.json, then roadseg run --config r.json ("
     assert advice in str(run(config, workspace.root, options="--config r.json"))
+    workspace.checkpoint(0).rename(workspace.checkpoint(1))
+    with edited(workspace.train_record(1)) as record:
+        record["settings"]["fold"] = 1
+    tell_of_changes("predict", config, workspace, 1)
+    assert caplog.messages[-1].endswith("`roadseg train --force --fold 1` makes it again")
+
+
+@pytest.mark.parametrize(
+    ("stage", "fold", "told"),
+    [
+        ("train --fold 1", 0, "next: roadseg run ("),  # No later stage needs that one.
+        ("train --fold 1", "each", "next: roadseg train --force --fold each, then roadseg run"),
+    ],
+)
+def test_only_trainings_that_later_stages_need_are_to_be_repeated(stage, fold, told):
+    changed = StageStatus(stage, "changed", "changed: what split made")
+    status = RunStatus("run", [], True, [StageStatus("train", "done"), changed], 1.0, fold)
+    assert told in str(status)
 
 
 @pytest.mark.parametrize("stage", ["prepare", "train", "run"])
