@@ -43,7 +43,7 @@ class MissingBandError(DataError):
     """A raster lacks a band that was asked for, or has several of its name."""
 
     def __init__(self, message: str, bands: int) -> None:
-        """Say what is missing in a raster of so many bands."""
+        """Say what is missing in a raster with this many bands."""
         super().__init__(message)
         self.bands = bands
 

@@ -22,11 +22,11 @@ from roadseg.roads.graph.travel import travel_time_s
 
 _EDITED = "edited"  # The attribute that says what people did to an edge; empty where nothing.
 BESIDE_M = 8.0  # Metres beside a road that was confirmed in which there is no other one.
-_REACH_M = 3.0  # Metres; so near to a road is what was drawn without being snapped to it.
+_REACH_M = 3.0  # Metres; what was drawn this near to a road without being snapped to it meets it.
 
 _SAME_M = 0.002  # Metres; places that differ by no more are one, as all are whole millimetres.
 _SHARE = 0.8  # Of an edge that has to lie along the line of an edit that is about it.
-_NODE_M = 0.05  # Metres; a crossing so near to a node is there.
+_NODE_M = 0.05  # Metres; a crossing this near to a node is there.
 _USUAL_KPH = 40.0  # Speed of a drawn road where there is no other.
 _DRAWN = -1  # Source of roads that a person drew.
 
@@ -154,7 +154,7 @@ class Revision:
         return set(self.near(shapely.Point(place), _SAME_M))
 
     def vertex(self, place: Floats, within_m: float) -> Floats | None:
-        """Return the vertex of a road that is nearest to a place; None if none is so near."""
+        """Return the vertex of a road nearest to a place; None if `within_m` reaches none."""
         roads = self._lines(self.near(shapely.Point(place), within_m))
         if not len(roads):
             return None

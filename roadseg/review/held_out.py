@@ -10,7 +10,7 @@ from roadseg.dataset.footprints import overlapping_pairs
 from roadseg.roads.graph.groups import connected_groups
 
 HELD_OUT = 0.2  # Share of the decisions that is held out.
-_PLACES = 5  # One in so many places without decisions, or new places, is held out.
+_PLACES = 5  # One in this many places without decisions, or new places, is held out.
 
 
 def kept_folds(

@@ -56,7 +56,7 @@ def road_text(km: float, decimals: int = 2) -> str:
 
 
 def per_road_unit(per_km: float) -> float:
-    """Return how many there are per `road_unit` of so many per km."""
+    """Return a number per km as a number per `road_unit`."""
     return per_km if is_metric() else per_km * KM_PER_MILE
 
 

@@ -49,7 +49,7 @@ Record = dict[str, Any]
 _Sources = Mapping[str, tuple[RoadSource, RoadSource | None]]  # Both sides of each pair.
 
 _SIDES = ("reference", "predicted")
-_SHOWN_PAIRS = 20  # Up to so many pairs have rows of their own in the printed table.
+_SHOWN_PAIRS = 20  # Up to this many pairs have rows of their own in the printed table.
 # Headings of the printed table, and where the value of each is in a record.
 _COLUMNS = {
     "APLS": "apls.length.score",

@@ -89,7 +89,7 @@ def open_engine(
         checkpoint: the network; it may be moved to the device.
         folder: its folder, in which its quantised form lies.
         name: "eager" or "inductor"; "openvino" for the quantised network, or the same,
-            converted, if that was not made; "auto" takes the fastest for so many windows of those
+            converted, if that was not made; "auto" takes the fastest for `windows` windows of those
             that are ready and accurate enough.
         device: where eager and inductor run; OpenVINO is for a CPU.
         window_px: side of the windows, a multiple of 32.
