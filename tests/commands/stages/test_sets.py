@@ -206,7 +206,9 @@ def test_a_set_without_any_road_is_refused(sets, tmp_path):
     for mask in (tmp_path / "project/areas/masks").iterdir():
         with rasterio.open(mask, "r+") as opened:
             opened.write(np.zeros_like(opened.read()))
-    with pytest.raises(DataError, match=r"imagery\.sets\.areas\.roads: no road in 3 label files of 3 scenes"):
+    with pytest.raises(
+        DataError, match=r"imagery\.sets\.areas\.roads: no road in 3 label files of 3 scenes"
+    ):
         prepare.run(*sets())
 
 
