@@ -178,12 +178,6 @@ def ended(path: Path) -> str:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC).astimezone().isoformat(" ", "seconds")
 
 
-def seconds_of(record: Record) -> float:
-    """Return the duration of a stage; of a training, that of all its parts if that is longer."""
-    seconds = (record.summary or {}).get("seconds")
-    return max(record.seconds, seconds if isinstance(seconds, int | float) else 0.0)
-
-
 def main_figure(stage: str, record: Record) -> str:
     """Return the main figures of a stage as text; empty if its summary lacks them."""
     try:

@@ -80,6 +80,12 @@ class Record(BaseModel):
         return self.state == "done" and self.summary is not None
 
     @property
+    def whole_seconds(self) -> float:
+        """Duration of the stage; of a training, that of all its parts if that is longer."""
+        seconds = (self.summary or {}).get("seconds")
+        return max(self.seconds, seconds if isinstance(seconds, int | float) else 0.0)
+
+    @property
     def failed(self) -> list[str]:
         """Names of the scenes that failed and were skipped, sorted."""
         failed = (self.summary or {}).get("failed")
@@ -270,8 +276,7 @@ class Stage:
             return None, f"unknown: {UNFINISHED.text}"
         if earlier is None or summary is None or not isinstance(before, int | float):
             return None, UNKNOWN
-        # The summary of a training has the time of all its sessions.
-        took_s = float(summary.get("seconds", earlier.seconds))
+        took_s = earlier.whole_seconds
         unit = self.unit.removesuffix("s") if before == 1 else self.unit
         took = f"the last run took {took_s:.1f} s for {_amount(before)} {unit}"
         if now is None or not before or now == before:

@@ -30,7 +30,7 @@ from roadseg.report.package import write_package
 from roadseg.report.page import as_data, build_page, write_page
 from roadseg.report.pictures import sheet_uri
 from roadseg.report.qgis_project import write_project
-from roadseg.report.run_facts import checkpoint_folders, found_layout, scene_names, seconds_of
+from roadseg.report.run_facts import checkpoint_folders, found_layout, scene_names
 from roadseg.report.scenes import ReportScenes, describe_map, encode_pictures, read_scenes
 from roadseg.review.edits import edits_in_force
 from roadseg.roads.labels.areas import Area, work_area
@@ -234,7 +234,7 @@ def _facts(config: Config, workspace: Workspace, shown: ReportScenes) -> dict[st
     # Each fold has a record of its training, whose name is "train"; their times add up.
     folds = [read_records([folder / "train.json"]) for folder in trained_in]
     if trained := [record for of_fold in folds for record in of_fold.values()]:
-        seconds["train"] = sum(map(seconds_of, trained))
+        seconds["train"] = sum(record.whole_seconds for record in trained)
     facts = {
         "title": root.parent.name if root.name == "run" else root.name,
         "folder": f"{root.parent.name}/{root.name}",

@@ -10,7 +10,7 @@ from typing import Any
 from roadseg.commands.stages.declared_stages import prepared_files
 from roadseg.errors import ConfigError
 from roadseg.report.facts import read_scores
-from roadseg.report.run_facts import METRIC_TITLES, RunFacts, read_run, seconds_of
+from roadseg.report.run_facts import METRIC_TITLES, RunFacts, read_run
 from roadseg.system.records import by_dotted_key
 from roadseg.system.stage_records import Record
 from roadseg.system.text import Summary, first, table, time_text
@@ -151,7 +151,7 @@ def _mean_number(run: RunFacts, stage: str, key: str) -> float | None:
 
 def _seconds(run: RunFacts, stage: str) -> float | None:
     """Return the seconds of a stage, for all trainings together."""
-    done = [seconds_of(record) for record in _records(run, stage) if record.is_done]
+    done = [record.whole_seconds for record in _records(run, stage) if record.is_done]
     return sum(done) if done else None
 
 

@@ -16,7 +16,6 @@ from roadseg.report.run_facts import (
     megabytes_in,
     megabytes_of,
     read_run,
-    seconds_of,
 )
 from roadseg.system.locks import holders
 from roadseg.system.stage_records import NOT_RUN, UNFINISHED, Reason
@@ -198,4 +197,4 @@ def _at(
     path = declared.path
     size = megabytes_in(path.parent) if stage == "train" else megabytes_of(path, record)
     figure = main_figure(stage, record)
-    return StageStatus(stage, state, why, ended(path), seconds_of(record), figure, size), reason
+    return StageStatus(stage, state, why, ended(path), record.whole_seconds, figure, size), reason

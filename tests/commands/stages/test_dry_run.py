@@ -181,6 +181,14 @@ def test_the_amount_of_work_is_told_once_if_it_is_the_same(tmp_path):
     assert found.based_on.startswith("the last run took 30.0 s for 10 trials; memory: ")
 
 
+def test_what_a_summary_does_not_count_of_the_time_is_part_of_it(tmp_path):
+    path = tmp_path / "train.json"
+    stage = Stage(path, lambda: MadeFrom({}, {}), unit="trials")
+    stage.finish(Done(seconds=30.0, trials=10), [])
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"seconds": 42.0}))
+    assert stage.plan(stage.reason(force=True)).seconds == pytest.approx(42)
+
+
 def test_time_is_scaled_by_the_amount_of_work(tmp_path):
     path = tmp_path / "graph.json"
     Stage(path, lambda: MadeFrom({"trials": 10}, {})).finish(Done(seconds=30.0, trials=10), [])
