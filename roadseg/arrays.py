@@ -48,6 +48,8 @@ def _taken(field: Any, rows: Ints | Bools) -> Any:  # noqa: ANN401 - a field of 
 
 def _joined(columns: Sequence[Any]) -> Any:  # noqa: ANN401 - a field of any type
     first = columns[0]
+    if isinstance(first, Columns):
+        return first.joined(columns)
     if type(first) is dict:
         return {name: np.concatenate([each[name] for each in columns]) for name in first}
     return np.concatenate(columns) if isinstance(first, np.ndarray) else first

@@ -345,7 +345,8 @@ def shift_text(remaining_m: Sequence[float] | None, measured: int = 0, scenes: i
     off = math.hypot(*remaining_m)
     if off < 0.05:  # noqa: PLR2004 - half of the last digit
         return "labels fit to within 0.1 m"
-    seen = f" (measured on {measured} of {scenes} images)" if 2 * measured < scenes else ""
+    few = 2 * measured < min(scenes, EXAMPLES)
+    seen = f" (measured on {measured} of {scenes} images)" if few else ""
     return f"labels are {off:.1f} m off; moving them {_on_map(*remaining_m)} would align them{seen}"
 
 

@@ -130,7 +130,7 @@ def part_of(grid: Grid, ground: Polygons) -> ScenePart | None:
     row, height = _side(north, south, grid.height)
     col, width = _side(west, east, grid.width)
     window = Window(row, col, height, width)
-    # A hair of the scene is missing along its own border, which is no outline.
+    # A hair of the scene is missing along its own border, which is not an outline.
     if _widened(shared, 2 * _MIN_OVERLAP_PX).contains(_box(window)):
         return ScenePart(window)
     return ScenePart(window, Extent(held).counted_from(row, col))

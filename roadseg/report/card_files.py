@@ -109,7 +109,7 @@ def _count_parameters(path: Path) -> int:
     with safe_open(path, "numpy") as file:
         return sum(
             math.prod(file.get_slice(name).get_shape())
-            for name in file.keys()  # noqa: SIM118 - it is no mapping
+            for name in file.keys()  # noqa: SIM118 - it is not a mapping
             if name.startswith(MODEL) and not name.endswith(_STATISTICS)
         )
 

@@ -76,7 +76,7 @@ def read_run(folder: Path) -> RunFacts:
 
     Raises:
         MissingInputError: if there is no such folder.
-        DataError: if it is no run of roadseg, one that just began, or a record is damaged.
+        DataError: if it is not a run of roadseg, one that just began, or a record is damaged.
     """
     if not folder.is_dir():
         raise MissingInputError(

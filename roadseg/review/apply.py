@@ -58,7 +58,7 @@ class Road:
 
     @property
     def is_rejected(self) -> bool:
-        """Whether a person said that it is no road; it stays to be seen, but not in the graph."""
+        """Whether a person rejected it; it stays to be seen, but not in the graph."""
         return self.edited == "rejected"
 
 

@@ -68,7 +68,7 @@ class EditFile:
         crs: in which a new file keeps its lines; those of another file stay in its own.
 
     Raises:
-        DataError: if it is no file of edits.
+        DataError: if it is not a file of edits.
         OutputError: if it cannot be written.
     """
 
@@ -207,7 +207,7 @@ def edits_in_force(path: Path) -> gpd.GeoDataFrame:
     """Return the edits in force that can be used: kind, who, made, width_m, speed_kph and line.
 
     Raises:
-        DataError: if it is no file of edits.
+        DataError: if it is not a file of edits.
         OutputError: if it cannot be read.
     """
     with closing(EditFile(path, DEGREES)) as file:

@@ -17,7 +17,7 @@ def worth_of_looks(graph: RoadGraph, probability: Floats) -> Floats:
     """Return what it is worth to look at each edge, shape (m,): the higher, the sooner.
 
     That is doubt x length x (1 + 4 x the share of the roads that is reached through it). Without a
-    look an edge stays in the graph, so the doubt is the probability that it is no road. It is
+    look an edge stays in the graph, so the doubt is the probability that it is not a road. It is
     squared, as on ground that a network has not seen, edges of middling confidence are mostly real
     or mostly not; `scripts/bench_review.py` measures that fewer looks are needed then.
 

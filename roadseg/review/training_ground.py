@@ -42,7 +42,7 @@ class TrainingScene:
         roads: roads on the scene and near it, in the metric CRS of the grid.
         grid: grid of the mask.
         decided: area of the decided roads and their sides, in this CRS.
-        ground: area from which a network learns, in this CRS. Doubtful roads are no part of it:
+        ground: area from which a network learns, in this CRS. Doubtful roads are not part of it:
             where graphs are measured, they must count neither as true nor as false.
     """
 

@@ -84,7 +84,8 @@ def user_cache() -> Path:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roadseg"
     except RuntimeError as error:
         raise ConfigError(
-            "XDG_CACHE_HOME: this user has no known home folder; name a folder for the cache here"
+            "XDG_CACHE_HOME: not set, and this user has no known home folder; set it to a folder "
+            "for the cache"
         ) from error
 
 

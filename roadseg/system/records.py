@@ -23,7 +23,7 @@ def write_json(path: Path, value: Any) -> None:  # noqa: ANN401 - a record is an
     """Write a record so that a reader never sees half a file."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     with atomic_write(path) as partial:
-        # JSON escapes what is no letter, half a surrogate pair, as Python does.
+        # JSON escapes what is not a letter, half a surrogate pair, as Python does.
         partial.write_bytes(text.encode(errors="backslashreplace"))
 
 
@@ -61,7 +61,7 @@ def parse_json(source: Path | str) -> Any:  # noqa: ANN401 - any JSON value
         source: a file in UTF-8, with or without a byte order mark, or the text itself.
 
     Raises:
-        ValueError: if it is no JSON, or too deep.
+        ValueError: if it is not JSON, or too deep.
         OSError: if the file cannot be read.
     """
     if isinstance(source, str):

@@ -68,7 +68,7 @@ def read_strict(path: Path, schema: type[T], *, advice: str) -> T:
         advice: what to do if the file does not fit the schema, for the error.
 
     Raises:
-        DataError: if the file is no JSON, or a value is missing or invalid.
+        DataError: if the file is not JSON, or a value is missing or invalid.
     """
     try:
         return check(read_json(path), schema)

@@ -178,7 +178,7 @@ class Stage:
         so that records of earlier versions stay valid.
 
         Raises:
-            DataError: if there is a file that is no record.
+            DataError: if there is a file that is not a record.
         """
         if earlier := read_record(self.path):
             made = (self.made_from.known_to(earlier), self.made_from.inputs)
@@ -193,7 +193,7 @@ class Stage:
             after: earlier stage, or option, because of which the stage has to run; empty if none.
 
         Raises:
-            DataError: if there is a file that is no record.
+            DataError: if there is a file that is not a record.
         """
         if after:
             return Reason(f"after {after}", "changed")
@@ -287,7 +287,7 @@ class Stage:
         """Return the summary of the last run if it is up to date; None if the stage has to run.
 
         Raises:
-            DataError: if there is a file that is no record.
+            DataError: if there is a file that is not a record.
         """
         if force:
             _ = self.made_from  # It raises an error if an input is missing, before work begins.
@@ -366,7 +366,7 @@ def read_record(path: Path) -> Record | None:
     Paths in its summary are updated if the run folder has moved.
 
     Raises:
-        DataError: if the file is no record.
+        DataError: if the file is not a record.
     """
     if not path.exists():
         return None
@@ -387,7 +387,7 @@ def read_stage_key(path: Path, *, made_by: str | None = None) -> str:
 
     Raises:
         MissingInputError: if the stage has not reached its end.
-        DataError: if the file is no record.
+        DataError: if the file is not a record.
     """
     record = _read_finished(path, made_by or path.stem)
     # Without failed scenes the key is that of the record, so older runs keep theirs.
@@ -405,7 +405,7 @@ def read_summary(path: Path, kind: type[Kind]) -> Kind:
 
     Raises:
         MissingInputError: if the stage has not reached its end.
-        DataError: if the file is no record, or its summary lacks a wanted field.
+        DataError: if the file is not a record, or its summary lacks a wanted field.
     """
     record = _read_finished(path, path.stem)
     try:

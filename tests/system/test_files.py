@@ -69,7 +69,7 @@ def test_a_user_without_a_home_folder_is_asked_to_name_the_cache(monkeypatch, tm
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert user_cache() == tmp_path / "roadseg"
     monkeypatch.delenv("XDG_CACHE_HOME")
-    with pytest.raises(ConfigError, match=r"XDG_CACHE_HOME: .* name a folder"):
+    with pytest.raises(ConfigError, match=r"XDG_CACHE_HOME: .* set it to a folder"):
         user_cache()
 
 

@@ -269,7 +269,7 @@ def collar_share(bands: Array, valid: Bools) -> float:
     """Return the share of a black collar: areas around the image that are 0 in every band.
 
     A collar is mostly outside the convex hull of all other pixels, and the pixels next to it are
-    not dark. So shadows, dark water and dark images are no collars.
+    not dark. So shadows, dark water and dark images are not collars.
 
     Args:
         bands: shape (band, row, col).

@@ -195,7 +195,7 @@ def _write_labels(
         config, images, checkpoints=[start], output=made.probabilities, force=force
     )
     image_of = find_images(images)
-    # What is doubtful is no label, and no background either.
+    # What is doubtful is neither a label nor background.
     options = config.graph.model_copy(update={"precision": None, "min_confidence": 0.0})
     used, sure_km, road_km, gsd_m = [], 0.0, 0.0, None
     names = predicted.scenes

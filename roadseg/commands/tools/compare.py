@@ -101,7 +101,7 @@ def run(folders: Sequence[Path]) -> CompareSummary:
 
     Raises:
         ConfigError: if there are fewer than two runs.
-        DataError: if a folder is no run, or a table of metrics is damaged.
+        DataError: if a folder is not a run, or a table of metrics is damaged.
     """
     if len({folder.resolve() for folder in folders}) < max(len(folders), 2):
         raise ConfigError(

@@ -121,7 +121,7 @@ def run(config: Config | None, folder: Path, *, options: str = "") -> RunStatus:
 
     Raises:
         MissingInputError: if there is no such folder.
-        DataError: if it is no run, or a record is damaged.
+        DataError: if it is not a run, or a record is damaged.
     """
     facts, in_use = read_run(folder), holders(folder)
     held_out: AnyFold = "each" if facts.is_cross_validation else facts.fold

@@ -256,7 +256,7 @@ class Client:
                 tries=1,
             )
         body, promised = bytearray(), 0
-        # A length that is no number promises nothing; the end of the connection is the end.
+        # A length that is not a number promises nothing; the end of the connection is the end.
         with suppress(BadAnswerError):
             promised = whole_number(response.headers.get("content-length", ""))
         while len(body) <= largest and promised <= largest:

@@ -63,7 +63,7 @@ def read_xml(answer: Answer) -> Element:
     """Return the root of XML, with names without their namespaces.
 
     Raises:
-        BadAnswerError: if the answer is no XML.
+        BadAnswerError: if the answer is not XML.
     """
     # A text that declares entities could become very large; no service needs them.
     if b"<!ENTITY" in answer.body:

@@ -167,10 +167,10 @@ def decode(body: bytes, tile_px: tuple[int, int] | None, what: str = "a file") -
     Args:
         body: PNG, JPEG, WebP or GIF.
         tile_px: rows and columns that it has to have; None takes any up to 4096.
-        what: what it is if it is no picture, for the error.
+        what: what it is if it is not a picture, for the error.
 
     Raises:
-        BadAnswerError: if it is no picture, a damaged one, or one of another size.
+        BadAnswerError: if it is not a picture, a damaged one, or one of another size.
     """
     try:
         with warnings.catch_warnings():
