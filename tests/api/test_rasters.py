@@ -98,6 +98,13 @@ def test_masked_pixels_are_no_road(dtype):
     assert found.edges.equals(expected.edges)
 
 
+def test_probabilities_that_just_reach_the_threshold_are_road():
+    road = np.zeros((60, 60))
+    road[27:33] = 0.5
+    assert roadseg.trace(road, gsd_m=1, threshold=0.5).length_km == pytest.approx(0.06, abs=0.002)
+    assert roadseg.trace(road, gsd_m=1, threshold=0.51).length_km == 0
+
+
 def test_an_array_without_a_place_is_traced_where_its_file_is(mask, tmp_path):
     road = (mask[0] > 0) & (mask[0] < 255)
     path = tmp_path / "mask.png"
