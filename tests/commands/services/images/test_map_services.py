@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+import rasterio
 
 from roadseg.errors import ConfigError, DataError
 
@@ -185,3 +186,13 @@ def test_what_is_no_service_is_told(world, fetch, body, message):
     world.put("/what", body, "text/html")
     with pytest.raises((DataError, ConfigError), match=message):
         fetch("/what", zoom=3)
+
+
+def test_a_wmts_in_degrees_covers_the_area(served, fetch, maps):
+    text = maps.wmts_capabilities(served.address).replace(b"EPSG::3857", b"EPSG::4326")
+    text = re.sub(rb"<TopLeftCorner>[^<]*", b"<TopLeftCorner>90 -180", text)
+    served.put("/degrees.xml", text, XML)
+    (image,) = fetch("/degrees.xml", layer="ortho", zoom=16).images
+    with rasterio.open(image.image) as source:
+        assert source.transform.a == pytest.approx(360 / 256 / 2**16)
+        assert source.bounds == pytest.approx((8.68, 49.40, 8.69, 49.405), abs=1e-4)
