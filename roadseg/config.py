@@ -18,7 +18,7 @@ from roadseg.errors import ConfigError
 from roadseg.learn.options import ComputeOptions, PredictOptions, TrainOptions
 from roadseg.options import Section, setting
 from roadseg.raster.options import ImageryOptions, box_numbers
-from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions
+from roadseg.roads.options import GraphOptions, LabelOptions
 from roadseg.system.files import in_folder, with_home
 from roadseg.system.records import changes, parse_json, write_json
 from roadseg.system.schemas import expected_and_got, first_faults
@@ -36,18 +36,6 @@ _NOTES = {
 _MOST_FAULTS = 10  # Faults of a config that one error names.
 
 
-class ReportOptions(Section):
-    """The page that shows a run."""
-
-    max_mb: float = setting(
-        25.0,
-        "MB",
-        "Largest size of the file; images are reduced until it fits.",
-        ge=0.1,
-        le=10_000,
-    )
-
-
 class Config(Section):
     """Everything a run depends on, apart from the data."""
 
@@ -59,6 +47,8 @@ class Config(Section):
                 "max_f1_loss": 0.005,
                 "max_apls_loss": 0.02,
             },
+            "evaluate": {"spacing_m": 50.0, "snap_m": 4.0, "pictures": 12},
+            "report": {"max_mb": 25.0},
             "tune": {"goal": "apls", "trials": 40, "seed": 0},
         }
     )
@@ -74,8 +64,6 @@ class Config(Section):
     train: TrainOptions = TrainOptions()
     predict: PredictOptions = PredictOptions()
     graph: GraphOptions = GraphOptions()
-    evaluate: EvaluateOptions = EvaluateOptions()
-    report: ReportOptions = ReportOptions()
     compute: ComputeOptions = ComputeOptions()
 
     @model_validator(mode="after")

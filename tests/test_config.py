@@ -262,8 +262,6 @@ LIMITS = [
     ("graph.threshold", 0, 0.01),
     ("graph.threshold", 1, 0.99),
     ("graph.min_spur_m", -0.1, 0),
-    ("evaluate.snap_m", 0, 0.1),
-    ("evaluate.spacing_m", 0.09, 0.1),
     ("compute.workers", -1, 0),
     ("compute.workers", 1025, 1024),
     ("imagery.licence", "a" * 4097, "a" * 4096),
@@ -333,10 +331,10 @@ def test_the_width_and_the_bins_follow_from_the_options_of_labels(write):
 )
 def test_an_assignment_changes_one_setting(write, assignment, value):
     section, name = assignment.split("=")[0].split(".")
-    path = write({"train": {"epochs": 9, "patience": 4}})
+    path = write({"train": {"epochs": 9, "warmup_steps": 4}})
     config = load_config(path, [assignment.replace("=a.tif,b", "=/data/a.tif,/data/b")])
     assert getattr(getattr(config, section), name) == value
-    assert config.train.patience == 4
+    assert config.train.warmup_steps == 4
 
 
 def test_the_list_of_a_set_takes_commas_as_well(write):

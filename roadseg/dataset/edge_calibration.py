@@ -17,7 +17,7 @@ from roadseg.roads.graph.groups import connected_groups
 from roadseg.roads.graph.road_graph import RoadGraph, take_edges
 from roadseg.roads.logistic import EdgeModel, LogisticModel, Terms, fit_near
 from roadseg.roads.metrics.buffer import lengths_near
-from roadseg.roads.metrics.reliability import Kept, Reliability, measure_kept, measure_reliability
+from roadseg.roads.metrics.reliability import Reliability, measure_reliability
 from roadseg.system.fingerprints import fingerprint
 from roadseg.system.records import write_json
 from roadseg.system.schemas import TOLERANT, Count, read_strict
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 # Files in the folder of a checkpoint.
 CONFIDENCE_FILE, WEIGHTS = "confidence.json", "best.safetensors"
 TRUE_M = 4.0  # Metres from a labelled road up to which a predicted road is real.
-_PRECISIONS = (0.8, 0.9, 0.95, 0.99)  # Precisions for which the kept edges are measured.
 
 _STRENGTH = 30.0  # Weight of the prior model, in edges; see `fit_near`.
 _PARTS = 20  # Most parts of the places in the cross-validation.
@@ -119,7 +118,6 @@ class Calibration:
         weights: fingerprint of the weights of the network.
         by_set: model of each set of scenes; empty without sets.
         reliability: measured reliability; None if all chips show one place.
-        kept: what remains if only the surest edges are kept, by the precision as text.
     """
 
     __pydantic_config__ = TOLERANT
@@ -132,7 +130,6 @@ class Calibration:
     by_set: Mapping[str, EdgeModel] = field(default_factory=dict)
     reliability: Reliability | None = None
     reliability_by_set: Mapping[str, Reliability] = field(default_factory=dict)
-    kept: Mapping[str, Kept] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return a sentence on the data of the model and its error."""
@@ -234,16 +231,12 @@ def cross_fit(measured: MeasuredEdges) -> Floats | None:
     return confidence
 
 
-def calibrate(
-    measured: MeasuredEdges, *, precision: float | None = None, least_threshold: float | None = None
-) -> Calibration:
+def calibrate(measured: MeasuredEdges, *, least_threshold: float | None = None) -> Calibration:
     """Fit models of the confidence of edges, and measure them by cross-validation.
 
     Args:
         least_threshold: threshold with which the edges were traced, see `EdgeModel`.
-        precision: a further precision for which to measure the surest edges; None for none.
     """
-    precisions = (*_PRECISIONS, *([] if precision is None else [precision]))
     models, confidence = fit_models(measured), cross_fit(measured)
     length_m = measured.length_m
 
@@ -267,7 +260,6 @@ def calibrate(
             name: _reliability(measured, confidence, measured.is_of_set(name))
             for name in models.by_set
         },
-        kept={f"{precision:g}": _kept(measured, confidence, precision) for precision in precisions},
     )
 
 
@@ -304,14 +296,3 @@ def _fit(measured: MeasuredEdges, prior: LogisticModel) -> LogisticModel:
 def _reliability(measured: MeasuredEdges, confidence: Floats, chosen: Bools) -> Reliability:
     share, length_m = measured.share[chosen], measured.length_m[chosen]
     return measure_reliability(confidence[chosen], share, length_m)
-
-
-def _kept(measured: MeasuredEdges, confidence: Floats, precision: float) -> Kept:
-    """Measure what remains if only the surest edges of each chip are kept, for a precision."""
-    from roadseg.roads.tracing.edge_confidence import surest
-
-    is_kept = np.zeros(len(confidence), dtype=bool)
-    # The edges of a chip follow each other.
-    for rows in np.split(np.arange(len(is_kept)), np.flatnonzero(np.diff(measured.chip)) + 1):
-        is_kept[rows] = surest(confidence[rows], measured.length_m[rows], precision=precision)
-    return measure_kept(is_kept, measured.share, measured.length_m)

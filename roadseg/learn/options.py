@@ -60,6 +60,7 @@ class TrainOptions(Section):
             "ema": None,
             "accumulate": 1,
             "tensorboard": False,
+            "patience": 8,
             "distributed": {
                 "hierarchy": None,
                 "warmup_steps": 0,
@@ -133,7 +134,7 @@ class TrainOptions(Section):
         None,
         "minutes",
         "Time limit for training one fold, by the clock: a busy machine takes fewer steps. A "
-        "rehearsal at the start sets epochs, patience, windows_per_chip, validation_windows and "
+        "rehearsal at the start sets epochs, windows_per_chip, validation_windows and "
         "warmup_steps, and overrides the config. null: no limit.",
         ge=0.1,
         le=1e6,
@@ -146,15 +147,12 @@ class TrainOptions(Section):
         ge=1,
         le=10**9,
     )
-    patience: int = setting(
-        8, "epochs", "Stop after this many epochs without a lower validation loss.", ge=1, le=10**6
-    )
     learning_rate: float = setting(1e-3, "-", "Highest learning rate.", gt=0, le=1000)
     schedule: Literal["step", "cosine"] = setting(
         "cosine",
         "-",
-        "Learning rate. step: drops to a fifth after epochs 20 and 25; cosine: falls as a cosine "
-        "until the end.",
+        "Learning rate. step: drops to a fifth after epochs 20 and 25, and ends after 8 epochs "
+        "without a lower validation loss; cosine: falls as a cosine until the last epoch.",
     )
     warmup_steps: int = setting(
         20, "steps", "Steps over which the learning rate rises.", ge=0, le=10**9

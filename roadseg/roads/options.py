@@ -258,6 +258,8 @@ class TraceOptions(ThresholdOptions):
             "max_turn_deg": 90.0,
             "block_px": 4096,
             "min_link_probability": 0.2,
+            "precision": None,
+            "simplify_m": 0.5,
         }
     )
 
@@ -282,17 +284,6 @@ class TraceOptions(ThresholdOptions):
         "metres",
         "Remove connected parts with less road than this. auto: 50; but 20 on masks, and for "
         "parts that reach the border of the scene.",
-    )
-    precision: float | None = setting(
-        None,
-        "share of length",
-        "Drop the least sure roads until this share of the length is expected to be real. null: "
-        "keep all. Without effect on masks.",
-        gt=0,
-        lt=1,
-    )
-    simplify_m: float = setting(
-        0.5, "metres", "Largest displacement of a line when it is simplified.", ge=0, le=1000
     )
     default_speed_mph: float = setting(
         25.0, "mph", "Speed of edges for which the probabilities show no speed.", ge=0.1, le=1000
@@ -330,9 +321,10 @@ class GraphOptions(TraceOptions):
         return self
 
 
-class AplsOptions(Section):
-    """Spacing of the control points of APLS, and how far they snap to the other graph."""
+class CompareOptions(Section):
+    """Distances by which roads are compared with roads."""
 
+    retired = MappingProxyType({"protocol": "spacenet"})
     spacing_m: float = setting(
         50.0, "metres", "APLS: distance between control points.", ge=0.1, le=100_000
     )
@@ -343,18 +335,6 @@ class AplsOptions(Section):
         ge=0.001,
         le=1000,
     )
-
-
-class EvaluateOptions(AplsOptions):
-    """Metrics on the validation fold."""
-
-    pictures: int = setting(12, "scenes", "Largest number of scenes to draw.", ge=0, le=100_000)
-
-
-class CompareOptions(AplsOptions):
-    """Distances by which roads are compared with roads."""
-
-    retired = MappingProxyType({"protocol": "spacenet"})
     tolerance_m: float = setting(
         4.0,
         "metres",

@@ -9,7 +9,7 @@ from random import Random
 
 from harness import Case
 
-_SMALL = ["--set", "train.epochs=1", "--set", "train.batch_size=1", "--set", "evaluate.pictures=1"]
+_SMALL = ["--set", "train.epochs=1", "--set", "train.batch_size=1"]
 _LARGEST = 2_000_000  # Bytes; few files of the tiny city have more.
 _COMMANDS = [
     ["prepare", *_SMALL],

@@ -100,7 +100,7 @@ def test_what_was_calibrated_says_on_what():
 
 def test_one_place_has_a_model_and_nothing_to_measure_it_on():
     found = calibrate(drawn(places=1))
-    assert (found.reliability, found.kept) == (None, {})
+    assert found.reliability is None
     assert "of one place" in str(found)
 
 
@@ -118,12 +118,6 @@ def test_a_set_with_fewer_real_roads_has_a_model_of_its_own():
     terms = {name: np.zeros(1) for name in EDGE_TERMS}
     a, b = (models.by_set[name].probability(terms)[0] for name in "ab")
     assert b < models.overall.probability(terms)[0] < a
-
-
-def test_the_surest_edges_are_as_precise_as_asked_for_where_that_is_known():
-    kept = calibrate(drawn(places=40, per_place=50)).kept["0.9"]
-    assert 0.88 < kept.precision < 0.97
-    assert 0.1 < kept.share < 0.9
 
 
 def test_images_of_one_place_count_as_one():

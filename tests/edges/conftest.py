@@ -19,7 +19,6 @@ SMALL = [
     "train.epochs=1",
     "train.windows_per_chip=1",
     "train.batch_size=1",
-    "evaluate.pictures=1",
     'graph.formats=["gpkg", "geojson"]',
 ]
 AHEAD_S = 10 * 365 * 86400

@@ -200,7 +200,7 @@ def of_field(folder: str, kind: str, words: str, *, section: str = "", **how: An
     Args:
         folder: folder of the package whose options these are.
         words: how the option is written, and what its value is called in the help if the type of
-            the field does not say that, such as "--precision SHARE".
+            the field does not say that, such as "--on-error stop|skip".
         section: of the config, whose key the option sets; empty for a command without a config.
         how: further arguments of `FieldOption`.
     """
@@ -337,7 +337,6 @@ OUTPUT = click.option("--output", type=FOLDER, help="Folder for the results of I
 AREA = of_config("imagery", "--area FILE|BOX")
 WORKERS = of_config("compute", "--workers")
 ON_ERROR = of_config("compute", "--on-error")
-PRECISION = of_config("graph", "--precision SHARE")
 DEVICES = (
     of_config("compute", "--device"),
     of_config("compute", "--precision"),

@@ -16,7 +16,6 @@ from roadseg.commands.cli.options import (
     NETWORK_OF_FOLD,
     ON_ERROR,
     OUTPUT,
-    PRECISION,
     PREDICTING,
     PROCESSES,
     RUN_ARGUMENT,
@@ -159,7 +158,7 @@ def predict(
     )
 
 
-@stage_command(PRECISION, OUTPUT, AREA, WORKERS, ON_ERROR, click.argument("images", nargs=-1))
+@stage_command(OUTPUT, AREA, WORKERS, ON_ERROR, click.argument("images", nargs=-1))
 def graph(
     config: "Config",
     workspace: "Workspace",
@@ -176,7 +175,6 @@ def graph(
     \b
     Examples:
       roadseg graph
-      roadseg graph --precision 0.95
       roadseg graph --output out mask.tif --set graph.min_spur_m=15
     """
     if not _all_or_none(images, output):
@@ -226,7 +224,6 @@ def report(
     Examples:
       roadseg report
       roadseg report roadseg-map --pdf
-      roadseg report --set report.max_mb=10
     """
     if dry_run:
         return _plan("report", config, workspace, after="--pdf" if pdf else "", force=force)

@@ -343,7 +343,9 @@ def _evaluate_stage(config: Config, workspace: Workspace) -> Stage:
     def made_from() -> MadeFrom:
         inputs = stage_input("graph", workspace) | _area(config)
         _require_read_as_prepared(config, workspace)
-        return _made_from(inputs, config.evaluate, compare_options(config))
+        compared, of_config = CompareOptions(), Config.defaults()["evaluate"]
+        defaults = of_config | compared.defaults()
+        return MadeFrom(compared.model_dump(mode="json"), inputs, defaults)
 
     return Stage(
         workspace.record("evaluate"),
@@ -351,11 +353,6 @@ def _evaluate_stage(config: Config, workspace: Workspace) -> Stage:
         writes=(workspace.evaluation, workspace.pictures, workspace.reliability),
         unit="chips",
     )
-
-
-def compare_options(config: Config) -> CompareOptions:
-    """Return the options of `evaluate` as those of `roadseg score`."""
-    return CompareOptions(spacing_m=config.evaluate.spacing_m, snap_m=config.evaluate.snap_m)
 
 
 def _report_stage(config: Config, workspace: Workspace) -> Stage:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from roadseg.commands.stages.calibrate_edges import open_with_reference
-from roadseg.commands.stages.declared_stages import compare_options, declared_stage
+from roadseg.commands.stages.declared_stages import declared_stage
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.edge_calibration import Calibration
@@ -38,7 +38,8 @@ from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.metrics.compare import Measures, Side, compare, pool
 from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.metrics.pooling import Spread, spread_of
-from roadseg.roads.metrics.reliability import Kept, Reliability
+from roadseg.roads.metrics.reliability import Reliability
+from roadseg.roads.options import CompareOptions
 from roadseg.system.parallel import in_order
 from roadseg.system.progress import counted
 from roadseg.system.records import write_csv
@@ -64,6 +65,7 @@ _SPREAD = (  # Metrics whose spread over folds is told.
     *("breaks_per_km", "connectivity"),
 )
 _OF_PIXELS = ("iou", "precision", "recall", "f1")
+_PICTURES = 12  # Scenes that are drawn at most.
 _PICTURE_PX = 1500  # Pixels; the picture of a larger scene is reduced to this side.
 
 
@@ -91,8 +93,7 @@ class EvaluateSummary(Summary):
 
     `calibration_error` is the expected calibration error of the confidence of edges, at places that
     were left out when it was fitted; None if it could not be measured. `reliability` has the
-    reliability of all edges (under an empty name) and of each set by name; `kept` says what remains
-    of all edges if only the surest are kept, by their expected precision. Both were measured by
+    reliability of all edges (under an empty name) and of each set by name. Both were measured by
     `graph` before it left out any edge.
     """
 
@@ -122,7 +123,6 @@ class EvaluateSummary(Summary):
     set_of_fold: dict[str, str] = field(default_factory=dict)
     calibration_error: float | None = None
     reliability: dict[str, Reliability] = field(default_factory=dict)
-    kept: dict[str, Kept] = field(default_factory=dict)
     breaks: int | None = None
     breaks_per_km: float | None = None
     connectivity: float | None = None
@@ -231,7 +231,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     chips_of = held_out_chips(workspace, listed, predicted)
     folds = read_folds(workspace.folds, listed.chips)
     stage.begin()
-    drawn = list(chips_of)[: config.evaluate.pictures]
+    drawn = list(chips_of)[:_PICTURES]
     tasks = [
         (listed.scene(name), [(chip, folds[chip.name]) for chip in chips], name in drawn)
         for name, chips in chips_of.items()
@@ -295,9 +295,7 @@ def _score_chip(config: Config, scene: _Scene, chip: ChipRecord, *, fold: int) -
         fold=fold,
         threshold=threshold,
         pixels=count_roads(mask, scene.pixels.read_road(chip.window), threshold=threshold),
-        roads=compare(
-            Side(reference, reference), Side(predicted, predicted), compare_options(config)
-        ),
+        roads=compare(Side(reference, reference), Side(predicted, predicted), CompareOptions()),
     )
 
 
@@ -362,7 +360,6 @@ def _summary(
             of_all,
             calibration_error=calibration.reliability.error,
             reliability={"": calibration.reliability, **of_sets},
-            kept=dict(calibration.kept),
         )
     if predicted != "each":
         return of_all

@@ -40,7 +40,6 @@ from roadseg.system.workspace import ROAD_NETWORK, SUBMISSION, Workspace, requir
 
 DOUBTFUL = 0.6  # Confidence below which roads are doubtful.
 _SHOWN = 3  # Doubtful scenes that the warning names.
-_MISSED = 0.02  # Share by which a precision may be missed without a word.
 _log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
@@ -59,8 +58,6 @@ class GraphSummary(Summary):
         joined_parts: connected parts of this network.
         joined_largest_km: length of the roads in the largest of them.
         joined_km: length of all roads of this network.
-        precision: expected share of the length of the kept roads that is real; None if all roads
-            are kept.
         found_km: length of all roads of the scenes, kept or not.
         emptied: number of scenes in which roads were found, but none is kept.
         calibration: confidence of edges, as measured on held-out chips; None if not measured.
@@ -81,7 +78,6 @@ class GraphSummary(Summary):
     joined_parts: int = 0
     joined_largest_km: float = 0.0
     joined_km: float = 0.0
-    precision: float | None = None
     found_km: float = 0.0
     emptied: int = 0
     calibration: Calibration | None = None
@@ -106,9 +102,6 @@ class GraphSummary(Summary):
         parts = [f"{roads}: {graphs}", self.folder]
         if self.joined:
             parts.append(f"{len(self.joined)} adjoining scenes form one network: {self.network}")
-        if self.precision is not None:
-            share = self.road_km / self.found_km if self.found_km else 0.0
-            parts.append(f"precision {self.precision:g} keeps {share:.0%} of the roads")
         if self.calibration:
             parts.append(str(self.calibration))
         if self.failed:
@@ -210,15 +203,6 @@ def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphS
     _refuse_others(paths, output, config)
     scenes = [SceneToTrace(name, path) for name, path in paths.items()]
     summary = _trace_all(scenes, output, config, outside=outside)
-    traced = [scene for scene in scenes if scene.name in summary.scenes]
-    rasters = [] if summary.precision is None else [scene.open(config) for scene in traced]
-    if any(raster.edge_model is None and not raster.is_mask for raster in rasters):
-        _log.warning(
-            "graph.precision %g is only a guess here: the confidence of roads was not measured for "
-            "these rasters, and a general model stands in; `roadseg graph` of a run with labels "
-            "measures it, and later predictions of its networks carry it",
-            summary.precision,
-        )
     if summary.scenes and not summary.found_km:
         _log.warning(
             "no roads were found; if there should be any, check the values, the nodata value, and "
@@ -294,30 +278,11 @@ def _calibrated(
             replace(scene, graph=graphs.get(scene.name) if least is None else None)
             for scene in scenes
         ], None
-    calibration = calibrate(measured, precision=config.graph.precision, least_threshold=least)
+    calibration = calibrate(measured, least_threshold=least)
     return [
         replace(scene, edge_model=calibration.model_of(scene.set), graph=graphs.get(scene.name))
         for scene in scenes
     ], calibration
-
-
-def _warn_of_what_is_kept(summary: GraphSummary) -> None:
-    """Warn of scenes in which no road is kept, and if `graph.precision` is not met."""
-    precision, calibration = summary.precision, summary.calibration
-    if summary.emptied and (precision is not None or not summary.edges):
-        _log.warning(
-            "no road is certain enough to be kept in %d of %s; to see them, use a lower "
-            "graph.precision or graph.min_confidence",
-            *(summary.emptied, count(len(summary.scenes), "scene")),
-        )
-    if precision is None or calibration is None:
-        return
-    measured = calibration.kept.get(f"{precision:g}")
-    if measured and measured.precision is not None and measured.precision < precision - _MISSED:
-        _log.warning(
-            "graph.precision %g is not met: %.0f %% of the length kept on held-out chips is real",
-            *(precision, 100 * measured.precision),
-        )
 
 
 def _warn_of_doubt(summary: GraphSummary) -> None:
@@ -372,7 +337,6 @@ def _trace_all(
         joined_parts=len(joined),
         joined_largest_km=_km(float(joined.max(initial=0))),
         joined_km=_km(float(joined.sum())),
-        precision=config.graph.precision,
         found_km=_km(math.fsum(graph.found_m for graph in graphs)),
         emptied=sum(graph.length_m == 0 < graph.found_m for graph in graphs),
         confidence={
@@ -382,7 +346,12 @@ def _trace_all(
         calibration=calibration,
         outside=outside,
     )
-    _warn_of_what_is_kept(summary)
+    if summary.emptied and not summary.edges:
+        _log.warning(
+            "no road is certain enough to be kept in %d of %s; to see them, use a lower "
+            "graph.min_confidence",
+            *(summary.emptied, count(len(summary.scenes), "scene")),
+        )
     _warn_of_doubt(summary)
     return summary
 

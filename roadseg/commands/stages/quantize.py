@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from roadseg.arrays import Bools, Bytes
-from roadseg.commands.stages.declared_stages import compare_options
 from roadseg.commands.stages.training_jobs import chips_to_learn, scenes_to_learn
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
@@ -40,6 +39,7 @@ from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.compare import score_apls
 from roadseg.roads.metrics.pixels import Counts, count_pixels
+from roadseg.roads.options import CompareOptions
 from roadseg.roads.tracing.trace import find_graph
 from roadseg.system.dry_runs import Plan
 from roadseg.system.progress import counted
@@ -216,7 +216,6 @@ def _stage(config: Config, workspace: Workspace, fold: int) -> Stage:
         settings = {
             "predict": config.predict.model_dump(mode="json", include=of_windows),
             "graph": config.graph.model_dump(mode="json"),
-            "evaluate": config.evaluate.model_dump(mode="json", include={"spacing_m", "snap_m"}),
             "fold": fold,
         }
         return MadeFrom(settings, {"what train made": key}, Config.defaults())
@@ -277,7 +276,7 @@ def measure(
             pixels[side] += count_roads(labels, predicted.road, threshold=threshold)
             graph = clip_graph(find_graph(predicted, tracing), area)
             if len(roads.lines) or len(graph.lines):
-                apls[side].append(score_apls(roads, graph, compare_options(config)))
+                apls[side].append(score_apls(roads, graph, CompareOptions()))
     return Accuracy(masks.iou, pixels[0].f1, pixels[1].f1, *map(mean_apls, apls))
 
 

@@ -15,7 +15,7 @@ import shapely
 from roadseg.commands.stages.declared_stages import declared_stage
 from roadseg.config import Config
 from roadseg.dataset.fold_files import read_folds
-from roadseg.errors import ConfigError, DataError, RoadsegError
+from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.grid import DEGREES, is_local
 from roadseg.report.facts import (
     credit_lines,
@@ -46,7 +46,8 @@ _ROADS_SHARE = 0.6  # Share of the page; lines that take more are drawn coarser.
 # Sheets of examples that are shown, their longest side, and the share of the room for each.
 _SHEETS, _SHEET_PX, _SHEET_SHARE = 4, 1400, 0.04
 _WHOLE = 0.99  # Share of a polygon from which images show all of it.
-_BYTES = 1_000_000  # Bytes of a megabyte, as report.max_mb counts.
+_BYTES = 1_000_000  # Bytes of a megabyte.
+_MOST_BYTES = 25 * _BYTES  # Size of the page, unless its roads alone take more.
 _log = logging.getLogger(__name__)
 
 
@@ -87,7 +88,6 @@ def run(
 
     Raises:
         MissingInputError: if there is neither a graph nor a probability raster.
-        ConfigError: if the roads alone take more than `report.max_mb`.
     """
     workspace = found_layout(workspace)
     names = scene_names(workspace)
@@ -181,8 +181,8 @@ def _page(
     """Return the data of the page; images fill the room that facts and roads leave."""
     page = dict(facts)
     # Roads get the room first, then sheets of examples, then images of the scenes.
-    most = int(config.report.max_mb * _BYTES) - len(build_page("", {})) - len(as_data(page))
-    page["map"] = _map_that_fits(config, shown, most)
+    most = _MOST_BYTES - len(build_page("", {})) - len(as_data(page))
+    page["map"] = _drawn_map(config, shown, most)
     room = most - len(as_data(page["map"]))
     # A sheet that is too large for its share is left out.
     paths, share = sorted(workspace.quality.glob("sheet_*.png")), int(_SHEET_SHARE * room)
@@ -199,23 +199,19 @@ def _page(
     return page
 
 
-def _map_that_fits(config: Config, shown: ReportScenes, most: int) -> dict[str, Any]:
+def _drawn_map(config: Config, shown: ReportScenes, most: int) -> dict[str, Any]:
     """Return areas, graphs and scenes without images, drawn as finely as there is room."""
-    size = 0
     for precision in _PRECISIONS:
         drawn = describe_map(config, shown, precision)
         size = len(as_data(drawn))
         if size <= _ROADS_SHARE * most:
-            return drawn
-    if size <= most:
-        return drawn
-    need = config.report.max_mb + (size - most) / _BYTES
-    raise ConfigError(
-        f"report.max_mb: the roads of {count(len(shown.scenes), 'scene')} take "
-        f"{size / _BYTES:.1f} MB, but only {max(most, 0) / _BYTES:.1f} MB of "
-        f"{config.report.max_mb:g} MB are left for them; set it to {need:.0f} "
-        f"or more, or predict fewer scenes"
-    )
+            break
+    if size > most:
+        _log.warning(
+            "the roads of %s take %.0f MB, so the page has no room for images; %s shows them",
+            *(count(len(shown.scenes), "scene"), size / _BYTES, "roadseg.qgz"),
+        )
+    return drawn
 
 
 def _facts(config: Config, workspace: Workspace, shown: ReportScenes) -> dict[str, Any]:

@@ -198,11 +198,8 @@ def _warnings(names: Sequence[str], runs: Sequence[RunFacts]) -> Iterator[str]:
     for what, roles in (("labels", ("labels", "area")), ("images", ("image",))):
         if scenes := _differing_scenes(runs, roles):
             yield f"the {what} differ ({first(scenes, 3)}), so figures cannot be compared"
-    for what, prefix in (("labels are read", _LABEL_PREFIX), ("metrics are measured", "evaluate.")):
-        keys = [s.name for s in _settings(runs) if s.name.startswith(prefix)]
-        keys = [key for key in keys if key != "evaluate.pictures"]
-        if keys:
-            yield f"the {what} differently ({first(keys, 3)}), so figures cannot be compared"
+    if keys := [s.name for s in _settings(runs) if s.name.startswith(_LABEL_PREFIX)]:
+        yield f"the labels are read differently ({first(keys, 3)}), so figures cannot be compared"
 
 
 def _differing_scenes(runs: Sequence[RunFacts], roles: tuple[str, ...]) -> list[str]:

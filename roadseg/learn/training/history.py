@@ -17,7 +17,9 @@ _PATH_SETTINGS = {"init", "encoder_weights"}  # They may name a file, which may 
 # What a training knows of its data, besides their key.
 _OF_DATA = {"prepared_data", "training_chips", "validation_chips", "scaling"}
 _OF_DATA |= {"gsd_m", "gsd_range_m", "resample_m", "labels_have_speeds"}
-_TIME_SETTINGS = {"minutes", "epochs", "patience"}  # They may grow: `planned_before` checks them.
+# They may grow: `planned_before` checks them. The patience is one of earlier versions.
+_TIME_SETTINGS = {"minutes", "epochs", "patience"}
+PATIENCE = 8  # Epochs without a lower validation loss after which a "step" schedule ends.
 
 Row = dict[str, float]  # Columns of an epoch in metrics.csv.
 
@@ -40,7 +42,7 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
     wanted = known_settings(now, facts, TrainOptions.defaults()) | {
         name: fixed
         for name, fixed in TrainOptions.retired.items()
-        if name in facts and not is_fixed(facts[name], fixed)
+        if name in facts.keys() - free and not is_fixed(facts[name], fixed)
     }
     changed: dict[str, list[str]] = {}
     for key, before, after in changes({name: facts.get(name) for name in wanted}, wanted):
@@ -79,8 +81,12 @@ def seconds_of(history: list[Row]) -> float:
 
 
 def has_ended(history: list[Row], options: TrainOptions) -> bool:
-    """Return whether all epochs are done, or `patience` of them have passed since the best."""
+    """Return whether all epochs are done, or the schedule "step" has run out of `PATIENCE`.
+
+    The schedule "cosine" lowers the learning rate until the last epoch, so it never ends early.
+    """
     if not history:
         return False
     passed = len(history) - best_row(history)["epoch"]
-    return len(history) >= options.epochs or passed >= options.patience
+    ends_early = options.schedule == "step" and passed >= PATIENCE
+    return ends_early or len(history) >= options.epochs

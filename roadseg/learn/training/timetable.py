@@ -13,7 +13,7 @@ from roadseg.learn.options import MINUTE_S, TrainOptions
 from roadseg.learn.training.history import Row, seconds_of
 
 # Options that a timetable decides; they are stored with the training and stay fixed.
-PLANNED = ("epochs", "patience", "windows_per_chip", "validation_windows", "warmup_steps")
+PLANNED = ("epochs", "windows_per_chip", "validation_windows", "warmup_steps")
 
 _VALIDATION = 0.1  # Largest share of the time for validation.
 _FEWEST_EPOCHS, _MOST_EPOCHS = 4, 10
@@ -48,7 +48,6 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
     2. Validation takes at most a tenth of the time. If all held-out windows would take longer, an
        evenly spread sample is used.
     3. All other time goes into steps. The learning rate rises over a twentieth of the time.
-    4. The training never stops early, because the learning rate is planned to the end.
 
     Args:
         options: options of the training, with `minutes`.
@@ -83,7 +82,6 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
     return options.model_copy(
         update={
             "epochs": epochs,
-            "patience": epochs,  # Rule 4.
             "windows_per_chip": steps * step / weight,
             "validation_windows": None if checked == held_out else checked,
             "warmup_steps": max(1, round(_WARM_UP * steps * epochs)),
@@ -112,7 +110,7 @@ def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
         return options
     epochs = int(facts["epochs"] * now / (before or now))
     planned = {key: facts[key] for key in PLANNED}
-    return options.model_copy(update=planned | {"epochs": epochs, "patience": epochs})  # Rule 4.
+    return options.model_copy(update=planned | {"epochs": epochs})
 
 
 @dataclass

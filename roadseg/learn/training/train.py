@@ -35,7 +35,6 @@ _log = logging.getLogger(__name__)
 
 # Processes that read windows for an accelerator at least: an H200 waits for fewer.
 _READERS = 4
-_MAY_CHANGE = ("epochs", "patience")  # Options that may change when a training is resumed.
 
 
 @dataclass(frozen=True)
@@ -202,14 +201,13 @@ def train(
 def fixed_options(options: TrainOptions) -> dict[str, Any]:
     """Return as JSON values the options that must stay the same when a training is resumed.
 
-    `epochs` may grow unless the learning rate is planned to the end.
+    `epochs` may grow with the schedule "step", whose learning rate does not depend on them.
     """
     fields = options.model_dump()
     fields["init"] = options.init and str(options.init)
-    free: tuple[str, ...] = _MAY_CHANGE if options.schedule == "step" else ("patience",)
-    if options.minutes is not None:  # The plan for the minutes stays.
-        free = ()
-    return {key: value for key, value in fields.items() if key not in free}
+    if options.schedule == "step" and options.minutes is None:
+        del fields["epochs"]
+    return fields
 
 
 def _trainer(

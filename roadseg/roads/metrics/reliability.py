@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roadseg.arrays import Bools, Floats
+from roadseg.arrays import Floats
 
 BINS = 10  # Ranges of confidence, each a tenth wide.
 
@@ -50,19 +50,6 @@ class Reliability:
         return apart / self.km if self.km else 0.0
 
 
-@dataclass(frozen=True)
-class Kept:
-    """What is left of edges where only the surest are kept.
-
-    Attributes:
-        share: of the length that is kept, 0 to 1.
-        precision: share of what is kept that is real, 0 to 1; None if nothing is kept.
-    """
-
-    share: float
-    precision: float | None
-
-
 def measure_reliability(confidence: Floats, share: Floats, length_m: Floats) -> Reliability:
     """Return the reliability diagram of edges.
 
@@ -82,17 +69,3 @@ def measure_reliability(confidence: Floats, share: Floats, length_m: Floats) -> 
             for row in np.flatnonzero(metres > 0).tolist()
         )
     )
-
-
-def measure_kept(is_kept: Bools, share: Floats, length_m: Floats) -> Kept:
-    """Return how much is kept of edges, and how much of that is real; see `Kept`.
-
-    Args:
-        is_kept: shape (k,), booleans.
-        share: shape (k,), how much of each edge is real, 0 to 1.
-        length_m: shape (k,), metres.
-    """
-    metres = np.where(is_kept, length_m, 0.0)
-    kept, total = float(metres.sum()), float(length_m.sum())
-    precision = float(metres @ share / kept) if kept else None
-    return Kept(kept / total if total else 0.0, precision)

@@ -1,4 +1,4 @@
-"""Edge confidence: the probability that each edge is a road; choose the most confident edges."""
+"""Edge confidence: the probability that each edge is a road; drop unlikely edges."""
 
 from dataclasses import replace
 from functools import cache
@@ -27,7 +27,6 @@ from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED
 
 # Metres; shorter lengths and widths count as this, so that their logarithm is finite.
 _LEAST_M = 1.0
-_ROUNDING = 1e-9  # Relative tolerance of the mean confidence, for rounding errors.
 
 
 @cache
@@ -71,33 +70,6 @@ def with_confidence(graph: RoadGraph, model: LogisticModel, border: shapely.Geom
     """Return a measured graph with the attribute `confidence`, predicted from `edge_terms`."""
     confidence = model.probability(edge_terms(graph, border))
     return replace(graph, attributes={**graph.attributes, CONFIDENCE: confidence})
-
-
-def surest(confidence: Floats, length_m: Floats, *, precision: float) -> Bools:
-    """Choose the most confident edges, as many as have the wanted precision by length.
-
-    Args:
-        confidence: shape (k,), probability that each edge is real, 0 to 1.
-        length_m: shape (k,), metres.
-        precision: expected share of the chosen length that is real, 0 to 1; reaching it is enough.
-
-    Returns:
-        Shape (k,), whether each edge is chosen.
-    """
-    order = np.argsort(-confidence, kind="stable")
-    metres = np.cumsum(length_m[order])
-    expected = np.cumsum((confidence * length_m)[order])
-    # Adding less confident edges only lowers the mean, so the edges that reach it come first.
-    is_sure = np.zeros(len(confidence), dtype=bool)
-    is_sure[order] = expected >= (precision - _ROUNDING) * metres
-    return is_sure
-
-
-def keep_surest(graph: RoadGraph, *, precision: float) -> RoadGraph:
-    """Return the graph of its `surest` edges, without links that then have a loose end."""
-    is_sure = surest(graph.attributes[CONFIDENCE], graph.length_m, precision=precision)
-    nowhere = np.zeros(len(graph.nodes), dtype=bool)
-    return _without_loose_edges(graph, is_sure, graph.attributes[INFERRED] == 1, nowhere)
 
 
 def keep_likely(graph: RoadGraph, border: shapely.Geometry, *, min_confidence: float) -> RoadGraph:

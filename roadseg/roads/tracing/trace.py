@@ -33,7 +33,6 @@ from roadseg.roads.tracing.dead_ends import BORDER_M
 from roadseg.roads.tracing.edge_confidence import (
     general_edge_model,
     keep_likely,
-    keep_surest,
     with_confidence,
 )
 from roadseg.roads.tracing.edge_statistics import (
@@ -53,6 +52,7 @@ BLOCK_PX = 4096  # Side of the blocks in which roads are thinned.
 _ALL_BANDS_PX = 1536  # Side of the blocks of which all bands are read at once.
 _PART_M = 20.0  # Connected parts with less road go ...
 _LONE_PART_M = 50.0  # ... and so do, in probabilities, those that do not reach the border.
+_SIMPLIFY_M = 0.5  # Metres by which simplifying a line may move it.
 MERGE_NODES_M = 4.0  # Metres; junctions that a shorter edge joins are one.
 _FORK_M = 30.0  # Metres from the middle of a wide end within which its skeleton forks into corners.
 
@@ -203,7 +203,7 @@ def postprocess(
         graph = drop_components(
             graph, min_component_m=_LONE_PART_M, border=scene.border, border_m=BORDER_M
         )
-    return simplify_lines(graph, tolerance_m=options.simplify_m)
+    return simplify_lines(graph, tolerance_m=_SIMPLIFY_M)
 
 
 @dataclass(frozen=True)
@@ -331,7 +331,7 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
 
     Args:
         pixels: the scene that they were traced on.
-        options: `min_confidence`, and `precision` of the edges that are kept.
+        options: `min_confidence`.
     """
     if pixels.edge_model is None and pixels.is_mask:
         confidence = graph.attributes[CONFIDENCE]
@@ -342,8 +342,7 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
     graph = with_confidence(graph, model, border)
     if pixels.edge_model is not None:
         graph = keep_likely(graph, border, min_confidence=options.min_confidence)
-    precision = options.precision
-    return graph if precision is None else keep_surest(graph, precision=precision)
+    return graph
 
 
 def read_group(pixels: PixelSource, level: int, samples: SamplePoints) -> EdgeStatistics:

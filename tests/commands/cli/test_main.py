@@ -208,7 +208,7 @@ def test_every_command_is_listed_under_what_it_is_for(call):
         ([], "ev", ["evaluate"]),
         (["train", "--set"], "train.epo", ["train.epochs="]),
         (["train", "--set"], "train.loss.d", ["train.loss.dice="]),
-        (["train", "--set"], "evaluate.s", ["evaluate.spacing_m=", "evaluate.snap_m="]),
+        (["train", "--set"], "split.b", ["split.block_m=", "split.buffer_m="]),
         (["train", "--set"], "nothing.", []),
     ],
 )

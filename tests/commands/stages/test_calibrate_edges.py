@@ -161,29 +161,6 @@ def test_a_network_whose_own_threshold_is_the_best_keeps_it(measured):
     assert "roads traced" not in str(summary)
 
 
-def test_the_threshold_of_roads_does_not_depend_on_how_evaluate_compares(measured):
-    config, workspace, summary = measured
-    again = graph.run(changed(config, "evaluate", snap_m=0.001), workspace, force=True)
-    assert again.calibration == summary.calibration
-
-
-def test_precision_keeps_fewer_roads_and_calibrates_on_all(measured):
-    config, workspace, _ = measured
-    config = changed(config, "graph", threshold=0.5)
-    every = graph.run(config, workspace)
-    summary = graph.run(changed(config, "graph", precision=0.9), workspace)
-    assert summary.road_km < summary.found_km == every.road_km
-    assert summary.calibration == every.calibration
-    assert "precision 0.9 keeps " in str(summary)
-
-
-def test_a_precision_that_no_road_reaches_is_said(measured, caplog):
-    config, workspace, _ = measured
-    summary = graph.run(changed(config, "graph", precision=0.9999), workspace)
-    assert (summary.edges, summary.emptied) == (0, 1)
-    assert "no road is certain enough to be kept in 1 of 1 scene" in caplog.text
-
-
 def test_one_place_held_out_has_no_calibration_error(measured):
     config, workspace, _ = measured
     summary = evaluate.run(config, workspace)
@@ -227,36 +204,9 @@ def test_two_places_held_out_have_a_calibration_error_and_a_diagram(measured_twi
     assert workspace.reliability.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_precision_that_is_missed_on_what_was_held_out_is_said(measured_twice, caplog):
-    config, workspace = measured_twice
-    missed = graph.run(config, workspace).calibration.kept["0.8"].precision
-    graph.run(changed(config, "graph", precision=0.8), workspace)
-    assert ("graph.precision 0.8 is not met" in caplog.text) == (
-        missed is not None and missed < 0.78
-    )
-
-
-def test_masks_keep_all_their_roads_whatever_the_precision(finished, tmp_path, caplog):
-    config, workspace = finished
-    mask = str(workspace.mask("city_0"))
-    every = graph.run_images(config, [mask], output=tmp_path / "every")
-    sure = graph.run_images(
-        changed(config, "graph", precision=0.99), [mask], output=tmp_path / "sure"
-    )
-    assert sure.edges == every.edges > 0
-    assert "only a guess" not in caplog.text
-    confidence = read_gpkg(tmp_path / "sure/city_0.gpkg").attributes["confidence"]
-    assert confidence == pytest.approx(np.ones(every.edges), abs=0.05)
-
-
-def test_a_raster_that_names_no_confidence_has_the_general_one(measured, tmp_path, caplog):
+def test_a_raster_that_names_no_confidence_has_the_general_one(measured, tmp_path):
     config, workspace, _ = measured
     shutil.copy(workspace.probability(scene_of(workspace)), tmp_path / "a.tif")
     graph.run_images(config, [str(tmp_path / "a.tif")], output=tmp_path)
-    assert "only a guess" not in caplog.text
     confidence = read_gpkg(tmp_path / "a.gpkg").attributes["confidence"]
     assert ((confidence > 0) & (confidence < 1)).all()
-    graph.run_images(
-        changed(config, "graph", precision=0.5), [str(tmp_path / "a.tif")], output=tmp_path
-    )
-    assert "graph.precision 0.5 is only a guess here" in caplog.text

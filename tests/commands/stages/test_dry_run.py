@@ -30,7 +30,6 @@ CHANGES = {
     "train": ("train.epochs", "3"),
     "predict": ("predict.overlap_px", "8"),
     "graph": ("graph.threshold", "0.5"),
-    "evaluate": ("evaluate.snap_m", "5.0"),
 }
 NO_TORCH = f"""
 import sys

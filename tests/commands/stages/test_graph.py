@@ -62,14 +62,12 @@ def test_a_probability_on_the_threshold_is_road(tmp_path, caplog, value, edges):
     assert ("no roads were found" in caplog.text) == (edges == 0)
 
 
-@pytest.mark.parametrize("precision", [None, 0.9])
-def test_roads_of_which_none_is_likely_are_not_called_missing(tmp_path, caplog, precision):
+def test_roads_of_which_none_is_likely_are_not_called_missing(tmp_path, caplog):
     inner = np.pad(cross(), 20) * np.uint8(250)
     path = write(tmp_path / "grey.tif", inner)
     with rasterio.open(path, "r+") as raster:
         raster.update_tags(**network_tags(None, EdgeModel(-3.0, {})))
-    config = load_config(None, [f"graph.precision={precision or 'null'}"])
-    assert graph.run_images(config, [str(path)], output=tmp_path).edges == 0
+    assert graph.run_images(Config(), [str(path)], output=tmp_path).edges == 0
     (message,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert message.startswith("no road is certain enough to be kept in 1 of 1 scene")
 

@@ -50,7 +50,6 @@ def test_a_dry_run_tells_that_a_file_of_the_training_is_missing(city):
 
 def test_a_changed_section_runs_its_stage_and_those_after_it(done):
     assert run(done, "graph.min_spur_m=3") == {"graph", "evaluate", "report"}
-    assert run(done, "graph.min_spur_m=3", "evaluate.snap_m=5") == {"evaluate", "report"}
 
 
 def outputs(folder):

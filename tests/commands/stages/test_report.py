@@ -17,7 +17,7 @@ from pyproj import CRS
 from roadseg.commands.cli.main import main
 from roadseg.commands.stages import graph, report
 from roadseg.config import load_config
-from roadseg.errors import ConfigError, MissingInputError
+from roadseg.errors import MissingInputError
 from roadseg.report.page import as_data
 from roadseg.review.edits import Edit, EditFile
 from roadseg.system.workspace import Workspace
@@ -251,21 +251,24 @@ def test_the_map_of_folds_is_no_graph_of_a_run_that_is_only_prepared(finished):
         report.run(config, workspace)
 
 
-def test_pictures_are_made_smaller_until_the_page_fits(finished):
+def test_pictures_are_made_smaller_until_the_page_fits(finished, monkeypatch):
     config, workspace = finished
     noise = np.random.default_rng(0).integers(0, 256, (500, 500, 3), dtype=np.uint8)
     Image.fromarray(noise).save(workspace.quality / "sheet_01.png")
     report.run(config, workspace, force=True)
     whole = workspace.report.stat().st_size
-    least = round((whole * 0.8) / 1e6, 3)
-    report.run(changed(config, "report", max_mb=least), workspace)
-    assert workspace.report.stat().st_size <= least * 1e6 < whole
+    most = int(whole * 0.8)
+    monkeypatch.setattr(report, "_MOST_BYTES", most)
+    report.run(config, workspace, force=True)
+    assert workspace.report.stat().st_size <= most
 
 
-def test_a_page_too_small_for_the_roads_is_refused(finished):
+def test_a_page_without_room_for_images_has_all_roads_and_says_so(finished, monkeypatch, caplog):
     config, workspace = finished
-    with pytest.raises(ConfigError, match=r"report.max_mb: the roads of 1 scene take .* set it to"):
-        report.run(changed(config, "report", max_mb=0.01), workspace)
+    monkeypatch.setattr(report, "_MOST_BYTES", 10_000)
+    report.run(config, workspace, force=True)
+    assert "no room for images; roadseg.qgz shows them" in caplog.text
+    assert data_of(workspace)["map"]["scenes"][0]["layers"] == {}
 
 
 def test_a_list_of_scenes_that_cannot_be_read_is_told_in_the_page(finished):

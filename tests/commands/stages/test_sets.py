@@ -38,7 +38,6 @@ SETTINGS = {
     "split": {"folds": 2, "block_m": 100.0},
     "train": SMALL_TRAINING | {"windows_per_chip": 0.75},
     "predict": {"window_px": 64, "overlap_px": 16, "scenes": "all"},
-    "evaluate": {"pictures": 1},
     "compute": {"workers": 0},
 }
 

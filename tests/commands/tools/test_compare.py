@@ -72,7 +72,6 @@ def test_settings_of_a_stage_that_one_run_has_not_come_to_do_not_differ(pair):
         ("prepare", {"inputs/labels of city_1": "others"}, "labels differ (city_1)"),
         ("prepare", {"inputs/image of city_2": "others"}, "images differ (city_2)"),
         ("prepare", {"settings/labels/buffer_m": 9.0}, "labels are read differently"),
-        ("evaluate", {"settings/snap_m": 9.0}, "metrics are measured differently"),
     ],
 )
 def test_what_makes_figures_unlike_is_told(pair, stage, values, told):
@@ -87,11 +86,6 @@ def test_other_chips_held_out_are_told(pair):
     header, *rows = table.read_text().splitlines()
     table.write_text("\n".join([header, *("x" + row for row in rows)]))
     assert "different chips" in run(pair).warnings[0]
-
-
-def test_how_many_pictures_are_drawn_is_no_reason_not_to_compare(pair):
-    change(pair[1], "evaluate", {"settings/pictures": 0})
-    assert run(pair).warnings == []
 
 
 @pytest.mark.parametrize("many", [1, 2])

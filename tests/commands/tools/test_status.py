@@ -86,9 +86,7 @@ def with_root(finished):
     return config, workspace.root
 
 
-@pytest.mark.parametrize(
-    "setting", ["labels.buffer_m=3", "train.epochs=3", "graph.threshold=0.4", "evaluate.snap_m=5"]
-)
+@pytest.mark.parametrize("setting", ["labels.buffer_m=3", "train.epochs=3", "graph.threshold=0.4"])
 def test_a_changed_setting_is_told_in_the_words_of_the_dry_run(finished, look, setting):
     config = load_config(finished[1].root.parent / "roadseg.json", (setting,))
     plans = plan(config, finished[1]).stages

@@ -10,10 +10,6 @@ def epochs(*losses):
     return [{"epoch": i, "val_loss": loss} for i, loss in enumerate(losses, start=1)]
 
 
-def ended(losses, epochs_, patience):
-    return has_ended(epochs(*losses), TrainOptions(epochs=epochs_, patience=patience))
-
-
 def test_the_best_epoch_has_the_lowest_validation_loss_and_comes_first():
     assert best_row(epochs(0.5, 0.2, 0.3, 0.2))["epoch"] == 2
 
@@ -21,18 +17,18 @@ def test_the_best_epoch_has_the_lowest_validation_loss_and_comes_first():
 def test_where_nothing_is_held_out_the_last_epoch_is_the_best():
     rows = [{"epoch": number, "train_loss": 1.0} for number in (1, 2)]
     assert best_row(rows)["epoch"] == 2
-    assert not has_ended(rows, TrainOptions(epochs=3, patience=1))
-    assert has_ended(rows, TrainOptions(epochs=2, patience=1))
+    assert not has_ended(rows, TrainOptions(epochs=3))
+    assert has_ended(rows, TrainOptions(epochs=2))
 
 
 @pytest.mark.parametrize(
-    ("losses", "has_to_end"),
-    [((), False), ((3, 2), False), ((3, 2, 1), True), ((1, 2), False), ((1, 2, 2), True)],
+    ("losses", "ends"),
+    [((), False), ((1, *[2] * 7), False), ((1, *[2] * 8), True), ((2, 2, 1, *[3] * 7), False)],
 )
-def test_a_training_ends_after_all_epochs_or_when_patience_does(losses, has_to_end):
-    assert ended(losses, 3, 2) is has_to_end
+def test_a_training_in_steps_ends_8_epochs_after_the_best(losses, ends):
+    assert has_ended(epochs(*losses), TrainOptions(epochs=30, schedule="step")) is ends
 
 
-def test_patience_counts_from_the_best_epoch():
-    assert not ended((1, 2, 0, 2), 9, 2)
-    assert ended((1, 2, 0, 2, 2), 9, 2)
+@pytest.mark.parametrize(("count", "ends"), [(29, False), (30, True)])
+def test_a_training_with_a_planned_rate_ends_with_its_last_epoch(count, ends):
+    assert has_ended(epochs(*range(count)), TrainOptions(epochs=30)) is ends

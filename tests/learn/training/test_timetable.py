@@ -47,9 +47,8 @@ def test_only_what_does_not_fit_is_left_out_of_the_validation():
     assert fit(held_out=50_000)[0].validation_windows == 717
 
 
-def test_nothing_ends_early_and_the_rate_rises_over_a_twentieth():
-    options, _ = fit(patience=1, warmup_steps=500)
-    assert options.patience == options.epochs
+def test_the_rate_rises_over_a_twentieth():
+    options, _ = fit(warmup_steps=500)
     steps = windows_of(options) // 8 * options.epochs
     assert options.warmup_steps == round(steps / 20)
 
@@ -99,9 +98,9 @@ def test_a_training_goes_on_with_what_was_planned(begun):
 @pytest.mark.parametrize(("minutes", "times"), [(12, 1), (6, 2), (4, 3)])
 def test_a_training_that_gets_more_time_has_as_many_more_of_the_same_epochs(begun, minutes, times):
     planned = {key: fit()[0].model_dump()[key] for key in PLANNED}
-    more = dict.fromkeys(("epochs", "patience"), times * planned["epochs"])
     options = begun(minutes=minutes, **planned)
-    assert {key: getattr(options, key) for key in PLANNED} == {**planned, **more}
+    more = {"epochs": times * planned["epochs"]}
+    assert {key: getattr(options, key) for key in PLANNED} == planned | more
 
 
 @pytest.mark.parametrize("facts", [{"minutes": 30, "epochs": 7}, {}])

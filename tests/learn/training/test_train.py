@@ -20,7 +20,7 @@ from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.checkpoint_facts import read_checkpoint_facts
 from roadseg.learn.network.checkpoints import load_checkpoint, save_checkpoint
 from roadseg.learn.options import LossOptions, TrainOptions
-from roadseg.learn.training import epochs, trainer
+from roadseg.learn.training import epochs, history, trainer
 from roadseg.learn.training import train as training
 from roadseg.learn.training.samples import TrainingWindows
 from roadseg.learn.training.train import TrainingJob, fixed_options, train
@@ -37,7 +37,6 @@ RECIPE = TrainOptions(
     windows_per_chip=2,
     batch_size=2,
     epochs=3,
-    patience=9,
     learning_rate=1e-3,
     schedule="step",
     warmup_steps=0,
@@ -479,8 +478,9 @@ def test_training_stops_early_and_stays_stopped(run, tmp_path, monkeypatch):
         return replace(original(*args, **options), loss=next(losses))
 
     monkeypatch.setattr(epochs, "validate", validate)
-    assert len(run(tmp_path, epochs=5, patience=2)) == 4
-    assert len(run(tmp_path, epochs=5, patience=2)) == 4
+    monkeypatch.setattr(history, "PATIENCE", 2)
+    assert len(run(tmp_path, epochs=5)) == 4
+    assert len(run(tmp_path, epochs=5)) == 4
     assert load_checkpoint(tmp_path).facts["epoch"] == 2
 
 
@@ -614,9 +614,10 @@ def test_validation_chips_without_data_are_refused(make_chips, start, tmp_path):
         start(chips[:2], chips[2:], tmp_path, epochs=1)
 
 
-def test_all_else_but_patience_is_fixed_and_can_be_written_as_json():
-    found = fixed_options(TrainOptions(schedule="cosine", init=Path("run")))
-    assert set(found) == set(TrainOptions.model_fields) - {"patience"}
+@pytest.mark.parametrize(("schedule", "free"), [("cosine", set()), ("step", {"epochs"})])
+def test_all_but_the_epochs_in_steps_is_fixed_and_can_be_written_as_json(schedule, free):
+    found = fixed_options(TrainOptions(schedule=schedule, init=Path("run")))
+    assert set(found) == set(TrainOptions.model_fields) - free
     assert json.loads(json.dumps(found))["init"] == "run"
 
 

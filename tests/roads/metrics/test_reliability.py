@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from roadseg.roads.metrics.reliability import Kept, Reliability, measure_kept, measure_reliability
+from roadseg.roads.metrics.reliability import Reliability, measure_reliability
 
 
 def measure(confidence, share, length_m):
@@ -36,13 +36,3 @@ def test_what_is_certain_is_in_the_last_range():
 def test_nothing_has_no_error():
     assert measure([], [], []) == Reliability()
     assert Reliability().error == 0
-
-
-def test_what_is_kept_is_measured_by_length():
-    found = measure_kept(np.array([True, False]), np.array([0.5, 1.0]), np.array([30.0, 10.0]))
-    assert found == Kept(share=0.75, precision=0.5)
-
-
-def test_the_precision_of_nothing_is_not_known():
-    nothing = measure_kept(np.array([False]), np.array([1.0]), np.array([10.0]))
-    assert nothing == Kept(share=0.0, precision=None)

@@ -20,9 +20,7 @@ from roadseg.roads.tracing.edge_confidence import (
     edge_terms,
     general_edge_model,
     keep_likely,
-    keep_surest,
     mean_confidence,
-    surest,
     with_confidence,
 )
 from tests.drawing import drawn
@@ -99,28 +97,6 @@ def test_without_roads_or_without_their_confidence_there_is_no_mean():
     assert mean_confidence(graph_from_lines(roads.lines, roads.crs)) is None
     none = take_edges(measured(WEST, EAST, confidence=[0.9, 0.4]), np.zeros(2, dtype=bool))
     assert mean_confidence(none) is None
-
-
-@pytest.mark.parametrize(("precision", "kept"), [(0.8, 2), (0.801, 1), (0.9, 1), (0.901, 0)])
-def test_so_many_are_kept_that_their_mean_by_length_reaches_the_precision(precision, kept):
-    confidence, length_m = np.array([0.7, 0.9]), np.array([10.0, 10.0])
-    assert surest(confidence, length_m, precision=precision).sum() == kept
-
-
-def test_the_surest_are_kept_first():
-    chosen = surest(np.array([0.2, 0.9, 0.5]), np.array([1.0, 1.0, 1.0]), precision=0.7)
-    assert chosen.tolist() == [False, True, True]
-
-
-def test_a_link_goes_with_the_road_that_it_led_to():
-    graph = measured(
-        [(0, 0), (100, 0)],
-        [(100, 0), (110, 0)],
-        [(110, 0), (150, 0)],
-        inferred=[0, 1, 0],
-        confidence=[1.0, 0.99, 0.1],
-    )
-    assert keep_surest(graph, precision=0.95).length_m.tolist() == [100]
 
 
 @pytest.mark.parametrize(("min_confidence", "kept"), [(0.3, 3), (0.301, 2)])
