@@ -72,9 +72,11 @@ def stage_command(
                 # Shards are many, and each would read all images and labels for this.
                 is_apart = values.get("images") or values.get("shard")
                 if is_first() and not is_apart:
-                    from roadseg.commands.stages.declared_stages import tell_of_changes
+                    from roadseg.commands.stages.declared_stages import outdated_before
 
-                    tell_of_changes(function.__name__, config, workspace, values.get("fold"))
+                    fold = values.get("fold")
+                    if told := outdated_before(function.__name__, config, workspace, fold):
+                        _log.info("%s", told)
                 return function(config, workspace, dry_run=dry_run, **values)
 
         shared = (CONFIG, SET, RUN, FORCE, DRY_RUN, shown)

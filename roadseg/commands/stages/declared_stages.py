@@ -6,7 +6,6 @@ imports little, not even torch, because `roadseg status` and most dry runs need 
 
 import itertools
 import json
-import logging
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -38,8 +37,6 @@ from roadseg.system.stage_records import (
     read_summary,
 )
 from roadseg.system.workspace import ROAD_NETWORK, STAGES, AnyFold, Fold, Workspace
-
-_log = logging.getLogger(__name__)
 
 # Options of imagery by which all stages read the same pixels.
 _READ_BY = ("bands", "crs", "gsd_m", "nodata")
@@ -456,15 +453,18 @@ def refuse_map(config: Config, workspace: Workspace) -> None:
         )
 
 
-def tell_of_changes(
+def outdated_before(
     stage: str, config: Config, workspace: Workspace, fold: AnyFold | None = None
-) -> None:
-    """Log the first stage whose outputs a later stage uses although they are out of date.
+) -> str:
+    """Say which stage is the first whose outputs a later one uses although they are out of date.
 
     Args:
         stage: stage, or command, that runs alone.
         config: config with which the earlier stages are compared.
         fold: fold with which it runs; None for the fold that was predicted.
+
+    Returns:
+        A sentence with the command that makes them again; "" if all are up to date.
     """
     last = _BEGINS_AS.get(stage, stage)
     # The stage itself reports what it cannot find.
@@ -481,9 +481,8 @@ def tell_of_changes(
                     again = "run"
                     if needs_force(earlier, change.text):
                         again = "train --force" + (f" --fold {fold}" if fold else "")
-                    _log.info(
-                        "%s uses what %s made with other settings or inputs (%s); `roadseg %s` "
-                        "makes it again",
-                        *(stage, earlier, change.text, again),
+                    return (
+                        f"{stage} uses what {earlier} made with other settings or inputs "
+                        f"({change.text}); `roadseg {again}` makes it again"
                     )
-                    return
+    return ""

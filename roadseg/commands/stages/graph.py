@@ -39,6 +39,7 @@ from roadseg.system.units import road_text
 from roadseg.system.workspace import ROAD_NETWORK, SUBMISSION, Workspace, require
 
 DOUBTFUL = 0.6  # Confidence below which roads are doubtful.
+_UNRELIABLE = 0.2  # Expected calibration error from which confidence says little.
 _SHOWN = 3  # Doubtful scenes that the warning names.
 _log = logging.getLogger(__name__)
 
@@ -279,6 +280,12 @@ def _calibrated(
             for scene in scenes
         ], None
     calibration = calibrate(measured, least_threshold=least)
+    if calibration.reliability and calibration.reliability.error > _UNRELIABLE:
+        _log.warning(
+            "the confidence of roads is unreliable: at held-out places it is off by %.2f on "
+            "average; label more than %s",
+            *(calibration.reliability.error, count(calibration.places, "place")),
+        )
     return [
         replace(scene, edge_model=calibration.model_of(scene.set), graph=graphs.get(scene.name))
         for scene in scenes

@@ -12,7 +12,7 @@ from typing import Any
 import geopandas as gpd
 import shapely
 
-from roadseg.commands.stages.declared_stages import declared_stage
+from roadseg.commands.stages.declared_stages import declared_stage, outdated_before
 from roadseg.config import Config
 from roadseg.dataset.fold_files import read_folds
 from roadseg.errors import DataError, RoadsegError
@@ -195,6 +195,7 @@ def _page(
     for row in rows:
         scenes[row]["layers"] = encode_pictures(config, shown, row, most_bytes=room // (many - row))
         room -= len(as_data(scenes[row]["layers"]))
+    page["outdated"] = outdated_before("report", config, workspace)
     page["left_out"] = with_short_paths(shown.left_out, workspace.root.resolve().parent)
     return page
 

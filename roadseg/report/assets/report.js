@@ -82,6 +82,7 @@ function showMissing(shown, map) {
     const how = key === "image" ? [`${name} is not shown; the config names it with `, command] : [`${name} cannot be shown; run `, command];
     byId("map").append(note(...how));
   }
+  if (shown.outdated) byId("map").append(note(`Out of date: ${shown.outdated}`));
   if (!shown.left_out.length) return;
   const rows = shown.left_out.map((text) => make("li", {}, text));
   byId("map").append(make("details", {}, make("summary", {}, `Left out (${rows.length})`),

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from roadseg.raster.images import read_facts
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import open_probability, write_probability
+from roadseg.roads.metrics.reliability import Bin, Reliability
 from roadseg.roads.speeds import DEFAULT_BINS
 from tests.configs import changed, edited
 
@@ -202,6 +204,19 @@ def test_two_places_held_out_have_a_calibration_error_and_a_diagram(measured_twi
     assert 0 <= summary.calibration_error <= 1
     assert summary.reliability[""].error == summary.calibration_error
     assert workspace.reliability.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.71, False), (0.69, True)])
+def test_a_confidence_that_does_not_hold_elsewhere_is_warned_of(
+    measured_twice, monkeypatch, caplog, share, told
+):
+    found = Reliability((Bin(confidence=0.9, share=share, km=1.0),))
+    measure = graph.calibrate
+    monkeypatch.setattr(
+        graph, "calibrate", lambda *a, **k: replace(measure(*a, **k), reliability=found)
+    )
+    graph.run(*measured_twice, force=True)
+    assert ("is off by 0.21 on average; label more than 2 places" in caplog.text) == told
 
 
 def test_a_raster_that_names_no_confidence_has_the_general_one(measured, tmp_path):

@@ -271,6 +271,13 @@ def test_a_page_without_room_for_images_has_all_roads_and_says_so(finished, monk
     assert data_of(workspace)["map"]["scenes"][0]["layers"] == {}
 
 
+def test_the_page_says_that_what_it_shows_is_out_of_date(finished):
+    config, workspace = finished
+    assert data_of(workspace)["outdated"] == ""
+    report.run(changed(config, "graph", threshold=0.9), workspace)
+    assert "report uses what graph made with other settings" in data_of(workspace)["outdated"]
+
+
 def test_a_list_of_scenes_that_cannot_be_read_is_told_in_the_page(finished):
     config, workspace = finished
     workspace.chips.write_text("{}")
