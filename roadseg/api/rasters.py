@@ -134,10 +134,10 @@ def _require_array(value: object) -> None:
 
 
 def _require_place(transform: Affine | None, crs: object, gsd_m: float | None) -> None:
-    if transform is None and gsd_m is None:
+    if transform is None and (gsd_m or 0) <= 0:
         raise ConfigError(
             f"{_THE_ARRAY}: has no location; expected transform and crs, as in rasterio, or "
-            "gsd_m, the pixel size in metres"
+            "gsd_m, the pixel size in metres, above 0"
         )
     if (transform is None) != (crs is None):
         has = "crs but no transform" if transform is None else "transform but no crs"

@@ -125,6 +125,11 @@ def test_a_file_without_a_coordinate_system_is_traced_in_the_given_one(write_ras
     [
         ("a.tif", {"transform": Affine.scale(1, -1)}, "a.tif: transform is only for arrays"),
         (np.zeros((4, 4), bool), {}, "has no location; expected transform"),
+        (
+            np.zeros((4, 4), bool),
+            {"gsd_m": 0},
+            "expected transform and crs, as in rasterio, or gsd_m",
+        ),
         (np.zeros((4, 4), bool), {"crs": 32632, "gsd_m": 1}, "has a crs but no transform"),
         (np.zeros((2, 4, 4), bool), {"gsd_m": 1}, "has shape (2, 4, 4), expected (row, col)"),
         (np.zeros((0, 4), bool), {"gsd_m": 1}, "has shape (0, 4), expected (row, col)"),

@@ -442,13 +442,14 @@ def _known(source: Any, band: int, window: Window) -> Array:  # noqa: ANN401 - r
 
 
 def _is_mask(source: Any) -> bool:  # noqa: ANN401
-    """Return whether a raster of one band is a mask, by its values."""
-    is_small, is_certain = np.dtype(source.dtypes[0]).kind != "f", True
+    """Return whether a raster of one band is a mask: its values are classes, or one value."""
+    is_float, least, most = np.dtype(source.dtypes[0]).kind == "f", np.inf, 0.0
     for block in cut_blocks(source.height, source.width, block_px=_BLOCK_PX):
         values = _known(source, 1, block)
-        is_small = is_small and values.max(initial=0) <= _LARGEST_CLASS
-        is_certain = is_certain and are_certain(values)
-        if not (is_small or is_certain):
+        if (road := values[values > 0]).size:
+            least, most = min(least, float(road.min())), max(most, float(road.max()))
+        are_classes = most <= _LARGEST_CLASS and (least >= 1 or not is_float)
+        if not (are_classes or (1 if is_float else CERTAIN) <= least == most):
             return False
     return True
 

@@ -276,6 +276,7 @@ def test_one_band_is_a_mask_or_probabilities(write_raster, values, nodata, road)
         (np.array([0, 65535], np.uint16), True),
         (np.array([0, 1, np.nan], np.float32), True),
         (np.array([0, 255], np.float32), True),
+        (np.array([0, 1, 7], np.float32), True),
         (np.array([0, 0.99], np.float32), False),
     ],
 )
@@ -296,10 +297,11 @@ def test_a_mask_in_which_255_may_be_road_or_not_is_refused(write_raster):
     ("values", "found"),
     [
         (np.array([0, 0.5, 2.1], np.float32), "2.1"),
+        (np.array([0, 37, 100], np.float32), "100"),
         (np.array([0, 37.5, 99.5, 0.5, np.nan], np.float32), "99.5"),
         (np.array([0, 100, 511], np.uint16), "511"),
     ],
-    ids=["a little too much", "percent", "16 bits"],
+    ids=["a little too much", "whole percent", "percent", "16 bits"],
 )
 def test_values_that_are_no_probabilities_are_refused(write_raster, values, found):
     path = write_raster(values[np.newaxis], name="a.tif")
