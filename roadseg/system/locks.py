@@ -1,6 +1,5 @@
 """Locks: keep processes that would disturb each other from using a run folder at once."""
 
-import errno
 import os
 import re
 import socket
@@ -16,15 +15,11 @@ from roadseg.system.files import atomic_write, is_gone, writing
 
 # Parts of stages have names with a hyphen; others, such as a review, hinder no stage.
 _RUN, _PARTS = ".lock", ".*-*.lock"
-_MOMENT = ".turn.lock"  # Held for a moment, to change what several parts change.
 _HOLDER = "-holder"  # This file beside a lock names its holder, for the message to others.
 _DYING_S = 10.0  # Seconds that the workers of a killed process may take to end.
 _ENDING_S = 1.0  # Seconds that a process may take to release its lock.
 _MOMENT_S = 60.0  # Seconds in which even a thousand processes hold a lock for a moment each.
 _POLL_S = 0.05  # Seconds between two attempts to lock.
-# Errors of file systems that cannot lock, such as some network shares.
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
-_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 @contextmanager
@@ -63,18 +58,6 @@ def lock(folder: Path, *, part: str | None = None, alone: bool = True) -> Iterat
                 path.rmdir()
 
 
-@contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
-    """Let processes do something short in a run folder one after the other.
-
-    Raises:
-        OutputError: if other processes take too long, or the folder cannot be written.
-    """
-    with ExitStack() as held:
-        _hold(folder, _MOMENT, held, briefly=True)
-        yield
-
-
 def holders(folder: Path) -> list[str]:
     """Return the processes that use a run folder, from the notes beside its locks.
 
@@ -101,17 +84,15 @@ def _hold(folder: Path, name: str, stack: ExitStack, *, briefly: bool = False) -
             f"{folder}: {_holder(noted)} is using this run folder; wait until it ends, or use "
             "another folder"
         ) from error
-    except NotImplementedError as error:
-        raise OutputError(_without_locks(folder)) from error
     except OutputError:
         raise
-    except OSError as error:
-        if error.errno in _NO_LOCKS:
-            raise OutputError(_without_locks(folder)) from error
+    except (NotImplementedError, OSError) as error:
         # Where nobody can write, nobody disturbs another one, so no lock is needed.
-        if error.errno in _READ_ONLY and not os.access(folder, os.W_OK):
-            return
-        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+        if os.access(folder, os.W_OK):
+            raise OutputError(
+                f"{folder}: cannot be locked ({getattr(error, 'strerror', None) or error}), so two "
+                "processes could write there at once; use a folder on another disk with --run"
+            ) from error
 
 
 def _acquire(own: FileLock, noted: Path) -> None:
@@ -162,10 +143,3 @@ def _is_killed(holder: str) -> bool:
     """Return whether the holder of a lock is a process of this machine that has ended."""
     process = re.fullmatch(r"process (\d+)", holder)
     return process is not None and is_gone(int(process[1]))
-
-
-def _without_locks(folder: Path) -> str:
-    return (
-        f"{folder}: its file system cannot lock files, so two processes could write there at "
-        "once; use a folder on another disk with --run"
-    )

@@ -56,7 +56,7 @@ class Record(BaseModel):
         folder: folder of the record when it was written.
         inputs: fingerprint of each input, by a name that does not change when files move.
         outputs: fingerprint of each file that the stage wrote, by its path relative to the folder.
-        seconds: duration of the stage; the sum of all parts if it was interrupted or sharded.
+        seconds: duration of the stage; the sum of all parts if it was interrupted.
         peak_mb: peak memory of its process.
     """
 
@@ -340,7 +340,7 @@ class Stage:
         outputs: Mapping[str, str] | None = None,
     ) -> None:
         earlier, now_s = read_record(self.path), time.monotonic()
-        # The time of a stage that resumes, or has several shards, is that of all parts.
+        # The time of a stage that resumes is that of all parts.
         goes_on = earlier and earlier.key == self.key and (state == "done" or not earlier.is_done)
         before_s = earlier.seconds if earlier and goes_on else 0.0
         record = Record(

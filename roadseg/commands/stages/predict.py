@@ -11,14 +11,13 @@ from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.fold_files import read_fold_chips, read_folds
 from roadseg.dataset.scene_parts import images_in_area, scenes_in_area
-from roadseg.errors import DataError, MissingInputError, RoadsegError
+from roadseg.errors import DataError, MissingInputError
 from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import SceneToPredict
 from roadseg.learn.network.checkpoint_facts import checkpoint_path
 from roadseg.learn.network.installed_weights import checkpoint_folder
 from roadseg.roads.masks.mask_files import read_raster_key, write_road_mask
 from roadseg.system.dry_runs import Plan
-from roadseg.system.locks import exclusive
 from roadseg.system.records import key_of
 from roadseg.system.stage_records import Reason, read_record
 from roadseg.system.text import Summary, count
@@ -73,8 +72,8 @@ def run(
     With fold "each", every chip is predicted by the network that held it out, so that no network
     predicts chips on which it was trained.
 
-    A shard is a part of the scenes. The last shard to end finds the rasters of all shards, and
-    completes the record as a command without shards does.
+    A shard is a part of the scenes, and leaves no record: a command without shards makes it, which
+    finds the rasters of all shards.
     """
     stage = declared_stage("predict", config, workspace, fold)
     if done := stage.summary(PredictSummary, force=force):
@@ -82,18 +81,11 @@ def run(
     work = _work_of_run(config, workspace, fold, shard)
     if shard is None:
         stage.begin()
-        summary, outputs = work.run(config, force=force)
+    else:
+        stage.path.unlink(missing_ok=True)  # That of an earlier prediction does not count any more.
+    summary, outputs = work.run(config, force=force)
+    if shard is None:
         stage.finish(summary, outputs)
-        return summary
-    with exclusive(workspace.root):
-        stage.begin()
-    summary, _ = work.run(config, force=force)
-    with exclusive(workspace.root):
-        whole = _work_of_run(config, workspace, fold)
-        if whole.is_done():
-            stage.finish(*whole.run(config, force=False))
-        else:
-            stage.begin()  # For the shards that are left, with the time of this one.
     return summary
 
 
@@ -127,17 +119,6 @@ class _Work:
             outside=self.outside,
         )
         return summary, outputs
-
-    def is_done(self) -> bool:
-        """Return whether nothing is left to predict; False if a scene cannot be read.
-
-        The shard of such a scene reports the error.
-        """
-        try:
-            described = self.job.describe(self.scenes)
-        except RoadsegError:
-            return False
-        return not self.job.failed and all(scene.is_predicted for scene in described)
 
     def waiting(self, *, force: bool) -> list[SceneToPredict]:
         """Return the scenes that are left to predict; raise errors that would stop it."""

@@ -1,8 +1,6 @@
-import itertools
 import json
 import re
 import shutil
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +19,9 @@ from roadseg.raster.strips import Strips
 from roadseg.roads.masks import probabilities
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.speeds import DEFAULT_BINS
-from roadseg.system import stage_records
 from roadseg.system.parallel import each
-from roadseg.system.stage_records import read_record, read_stage_key
-from tests.configs import changed, edited
+from roadseg.system.stage_records import read_stage_key
+from tests.configs import changed
 from tests.drawing import read_probability
 
 
@@ -304,78 +301,17 @@ def test_when_all_scenes_fail_there_is_no_result(finished, make_scene, tmp_path)
         predict_images(finished, [image], tmp_path / "out", compute={"on_error": "skip"})
 
 
-def record_of(workspace):
-    """Return the record of the prediction, without what differs from time to time."""
-    record = read_record(workspace.record("predict"))
-    return record.model_dump(exclude={"seconds", "peak_mb"})
-
-
-def predict_shards(config, workspace, *numbers, force=False):
-    """Predict some of two shards, one after the other; return the scenes of each."""
-    shards = ((number, 2) for number in numbers)
-    run = partial(predict.run, config, workspace, fold=0, force=force)
-    return [run(shard=shard).scenes for shard in shards]
-
-
-@pytest.mark.parametrize("mask", [False, True])
-def test_the_last_shard_leaves_the_record_of_all_scenes(finished, mask):
-    config, workspace = finished
-    config = changed(config, "predict", scenes="all", mask=mask)
-    predict.run(config, workspace, fold=0)
-    expected = record_of(workspace)
-    shutil.rmtree(workspace.probabilities)
-    first, second = predict_shards(config, workspace, 1, 2)
-    assert (len(first), len(second)) == (3, 2)
-    assert sorted(first + second) == [f"city_{number}" for number in range(5)]
-    assert record_of(workspace) == expected
-    assert predict.run(config, workspace, fold=0).scenes == sorted(first + second)
-
-
-def test_before_the_last_shard_the_prediction_is_not_done(finished):
+def test_a_prediction_finds_the_rasters_of_its_shards(finished):
     config, workspace = finished
     config = changed(config, "predict", scenes="all")
-    predict_shards(config, workspace, 2)
-    with pytest.raises(MissingInputError, match="predict did not finish"):
+    shards = [predict.run(config, workspace, fold=0, force=True, shard=(n, 2)) for n in (1, 2)]
+    assert [len(shard.scenes) for shard in shards] == [3, 2]
+    with pytest.raises(MissingInputError, match="run `roadseg predict` first"):
         read_stage_key(workspace.record("predict"))
-
-
-def test_shards_over_an_earlier_prediction_leave_one_record_and_put_nothing_aside(finished):
-    config, workspace = finished
-    config = changed(config, "predict", scenes="all")
-    predict.run(config, workspace, fold=0)
-    config = changed(config, "predict", overlap_px=8)
-    predict_shards(config, workspace, 1, 2)
-    assert predict.run(config, workspace, fold=0).scenes == [f"city_{n}" for n in range(5)]
-    assert not list(workspace.probabilities.glob("*.changed"))
-    assert read_record(workspace.record("predict")).settings["overlap_px"] == 8
-
-
-def test_the_seconds_of_shards_are_added(finished, monkeypatch):
-    config, workspace = finished
-    config = changed(config, "predict", scenes="all")
-    clock = itertools.count()
-    monkeypatch.setattr(stage_records.time, "monotonic", lambda: float(next(clock)))
-    predict_shards(config, workspace, 1, force=True)
-    before_s = read_record(workspace.record("predict")).seconds
-    predict_shards(config, workspace, 2, force=True)
-    assert read_record(workspace.record("predict")).seconds > before_s
-
-
-def test_where_a_scene_of_a_shard_fails_the_prediction_is_not_done(finished):
-    config, workspace = finished
-    config = changed(changed(config, "predict", scenes="all"), "compute", on_error="skip")
-    with edited(workspace.chips) as chips:
-        image = workspace.root / "damaged.tif"
-        image.write_text("no image")
-        chips["scenes"][0]["image"] = str(image)
-    predict_shards(config, workspace, 1, 2)
-    assert not read_record(workspace.record("predict")).is_done
-    assert list(predict.run(config, workspace, fold=0).failed) == ["city_0"]
-
-
-def test_a_shard_without_a_scene_is_done_at_once(finished):
-    config, workspace = finished
-    assert predict.run(config, workspace, fold=0, force=True, shard=(9, 9)).scenes == []
+    before = [path.stat().st_mtime_ns for path in workspace.probabilities.glob("*.tif")]
+    done = predict.run(config, workspace, fold=0)
+    assert sorted(shards[0].scenes + shards[1].scenes) == done.scenes
+    assert [path.stat().st_mtime_ns for path in workspace.probabilities.glob("*.tif")] == before
 
 
 def test_several_checkpoints_are_averaged(finished, predict_here, other):
