@@ -1,10 +1,7 @@
-"""Model cards: JSON for machines and Markdown for people, in the folder of a checkpoint."""
+"""Model cards: Markdown in the folder of a checkpoint."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +10,8 @@ from safetensors import safe_open
 from roadseg.learn.network.checkpoint_facts import MODEL
 from roadseg.system.files import atomic_write
 from roadseg.system.fingerprints import file_sha256
-from roadseg.system.records import read_json
 
-_CARD_JSON, _CARD_TEXT = "model_card.json", "model_card.md"
+CARD = "model_card.md"
 
 _FEW_CHIPS = 20  # Fewer held-out chips measure little.
 _METRICS = {
@@ -37,71 +33,25 @@ _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 def read_weights(path: Path) -> dict[str, Any]:
-    """Return what a card says of weights: file, bytes, digest, trained numbers and date."""
-    status = path.stat()
-    written = datetime.fromtimestamp(int(status.st_mtime), UTC)
+    """Return what a card says of weights: file, bytes, digest and trained numbers."""
     return {
         "file": path.name,
-        "bytes": status.st_size,
+        "bytes": path.stat().st_size,
         "sha256": file_sha256(path),
         "parameters": _count_parameters(path),
-        "written": written.strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
 
 
 def write_card(folder: Path, card: Card) -> None:
-    """Write both forms of a card into the folder of a checkpoint, where they have changed.
-
-    If the weights are the same as before, the card keeps its date and its evaluation: the time of
-    the file of weights would change with every copy.
-
-    Raises:
-        OutputError: if they cannot be written.
-    """
-    earlier = _read(folder)
-    if earlier and earlier["weights"]["sha256"] == card["weights"]["sha256"]:
-        kept = ("weights", "evaluation")
-        card = dict(card) | {key: earlier[key] for key in kept if key in earlier}
-    _write(folder, card)
-
-
-def add_evaluation(folder: Path, metrics: Mapping[str, Any], *, predicted: Path) -> None:
-    """Add the metrics on held-out scenes to the card of a checkpoint.
-
-    Nothing is written where there is no card, or the weights are newer than the predictions that
-    were measured.
+    """Write a card into the folder of a checkpoint; one that has not changed keeps its time.
 
     Raises:
         OutputError: if it cannot be written.
     """
-    card = _read(folder)
-    if card is None:
-        return
-    # Only the name counts, so that no card leads out of the folder.
-    weights = folder / Path(card["weights"]["file"]).name
-    if weights.is_file() and weights.stat().st_mtime <= predicted.stat().st_mtime:
-        _write(folder, {**card, "evaluation": dict(metrics)})
-
-
-def _read(folder: Path) -> dict[str, Any] | None:
-    """Return the card of a checkpoint; None if there is none, or another file in its place."""
-    with suppress(ValueError, LookupError, TypeError):
-        card = dict(read_json(folder / _CARD_JSON))
-        if Path(card["weights"]["file"]).name and card["weights"]["sha256"]:
-            return card
-    return None
-
-
-def _write(folder: Path, card: Card) -> None:
-    for name, text in (
-        (_CARD_JSON, json.dumps(card, indent=2) + "\n"),
-        (_CARD_TEXT, card_text(card)),
-    ):
-        path = folder / name
-        # A card that has not changed keeps its time.
-        if not path.is_file() or path.read_bytes() != text.encode():
-            with atomic_write(path) as partial:
-                partial.write_bytes(text.encode())
+    path, content = folder / CARD, card_text(card).encode()
+    if not path.is_file() or path.read_bytes() != content:
+        with atomic_write(path) as partial:
+            partial.write_bytes(content)
 
 
 def _count_parameters(path: Path) -> int:
@@ -272,7 +222,6 @@ def _limits(card: Card) -> Iterator[str]:
 def _made_with(card: Card) -> Iterator[str]:
     weights = card["weights"]
     yield f"- Command: `{card['training']['command']}`"
-    yield f"- Written: {weights['written']}"
     versions = card["versions"].items()
     yield "- Versions: " + ", ".join(f"{name} {version}" for name, version in versions)
     size = f"{weights['bytes'] / 1e6:.1f} MB"

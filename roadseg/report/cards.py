@@ -1,6 +1,8 @@
 """The model card of a checkpoint, from the records of its run."""
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from roadseg.report.card_files import read_weights, write_card
 from roadseg.report.facts import copyrights
 from roadseg.roads.labels.origins import credits_of, read_origins
 from roadseg.roads.speeds import SpeedBins
+from roadseg.system.stage_records import read_record, read_summary, stage_key
 from roadseg.system.text import first
 from roadseg.system.workspace import Fold, Workspace
 
@@ -27,10 +30,18 @@ _DECIMALS = 6  # Decimals of degrees, about 0.1 m.
 _NO_SETTINGS = ("architecture", "encoder", "encoder_weights", "init")
 
 
-def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs: int) -> None:
-    """Write the card of the network that held out a fold, if there is one.
+@dataclass(frozen=True)
+class _Trained:
+    """The part of the summary of a training with the number of its epochs."""
 
-    The card of a network trained on all folds has the figures of the single folds.
+    epochs: int
+
+
+def write_model_card(config: Config, workspace: Workspace, *, fold: Fold) -> None:
+    """Write the card of the network that held out a fold, once its training is recorded.
+
+    It has the metrics of `evaluate` if these are of its present weights. The card of a network
+    trained on all folds has the figures of the single folds.
 
     Args:
         fold: held-out fold; "all" without one.
@@ -39,7 +50,7 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
         OutputError: if it cannot be written.
     """
     folder = workspace.checkpoint(fold)
-    path = checkpoint_path(folder, "best")
+    path, record = checkpoint_path(folder, "best"), workspace.train_record(fold)
     if not path.is_file():
         return
     facts, listed = read_checkpoint_facts(folder, "best"), read_chips(workspace.chips)
@@ -48,13 +59,13 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
     records = _scene_records(workspace, listed.scenes)
     origins = read_origins(scene.labels for scene in listed.scenes)
     licences = " and ".join(dict.fromkeys(origin.licence for origin in origins)) or None
-    told = {
+    told: dict[str, Any] = {
         "training": {
             "fold": fold,
             "chips": len(training),
             "area_km2": _area_km2(training),
             "road_km": _road_km(training, records),
-            "epochs": epochs,
+            "epochs": read_summary(record, _Trained).epochs,
             "best_epoch": facts["epoch"],
             "command": f"roadseg train --fold {fold}",
         },
@@ -79,7 +90,20 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
     }
     settings = {name: facts[name] for name in type(config.train).model_fields if name in facts}
     network = describe_network(facts, read_weights(path), settings=settings)
-    write_card(folder, {**network, **told, "degrees": box_of(_degrees(training))})
+    told |= {"degrees": box_of(_degrees(training)), "evaluation": _evaluation(workspace, fold)}
+    write_card(folder, {**network, **told})
+
+
+def _evaluation(workspace: Workspace, fold: Fold) -> Mapping[str, Any] | None:
+    """Return the metrics of a network on its held-out chips; None if it was not measured."""
+    stages = map(workspace.record, ("predict", "graph", "evaluate"))
+    records = [read_record(path) for path in (workspace.train_record(fold), *stages)]
+    for before, after in itertools.pairwise(records):
+        # What a stage was made from says whether it is of the present weights.
+        if not (before and after and after.is_done and stage_key(before) in after.inputs.values()):
+            return None
+    summary: dict[str, Any] = (records[-1] and records[-1].summary) or {}
+    return summary if summary.get("fold") == fold else summary.get("by_fold", {}).get(str(fold))
 
 
 def describe_network(

@@ -377,9 +377,7 @@ def read_record(path: Path) -> Record | None:
 
 
 def read_stage_key(path: Path, *, made_by: str | None = None) -> str:
-    """Return the key of a finished stage, on which the outputs of later stages depend.
-
-    Scenes that failed and were skipped change the key.
+    """Return the key of a finished stage, see `stage_key`.
 
     Args:
         path: path of the record of the stage.
@@ -389,7 +387,14 @@ def read_stage_key(path: Path, *, made_by: str | None = None) -> str:
         MissingInputError: if the stage has not reached its end.
         DataError: if the file is not a record.
     """
-    record = _read_finished(path, made_by or path.stem)
+    return stage_key(_read_finished(path, made_by or path.stem))
+
+
+def stage_key(record: Record) -> str:
+    """Return the key on which the outputs of later stages depend: that of a record.
+
+    Scenes that failed and were skipped change it.
+    """
     # Without failed scenes the key is that of the record, so older runs keep theirs.
     if not record.failed:
         return record.key

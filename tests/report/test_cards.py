@@ -1,7 +1,6 @@
 """Model cards: what they say, and when they are written."""
 
 import hashlib
-import json
 import os
 import re
 
@@ -10,7 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from roadseg.report import cards
-from roadseg.report.card_files import add_evaluation, card_text, read_weights, write_card
+from roadseg.report.card_files import CARD, card_text, read_weights, write_card
 from roadseg.report.cards import box_of, describe_network
 from tests.drawing import chip_at
 
@@ -33,7 +32,6 @@ WEIGHTS = {
     "bytes": 57_000_000,
     "sha256": "ab" * 32,
     "parameters": 14_300_000,
-    "written": "2026-01-02T03:04:05Z",
 }
 
 
@@ -187,10 +185,10 @@ def test_the_box_holds_all_chips_also_across_the_date_line(chips, box):
 FOUND = {"chips": 2, "reference_km": 4.8, "apls_length": 0.9}
 
 
-def save_weights(folder, value=0.0, *, at=1000):
-    """Write a network of 12 trained numbers; set the time of its file."""
+def save_weights(folder):
+    """Write a network of 12 trained numbers."""
     tensors = {
-        "model.conv.weight": np.full((2, 5), value, np.float32),
+        "model.conv.weight": np.zeros((2, 5), np.float32),
         "model.conv.bias": np.zeros(2, np.float32),
         "model.norm.running_mean": np.zeros(7, np.float32),
         "model.norm.num_batches_tracked": np.array(1),
@@ -198,77 +196,25 @@ def save_weights(folder, value=0.0, *, at=1000):
     }
     path = folder / "best.safetensors"
     save_file(tensors, path)
-    os.utime(path, (at, at))
     return path
-
-
-def write(folder, value=0.0, *, at=1000):
-    weights = read_weights(save_weights(folder, value, at=at))
-    write_card(folder, card_of(weights))
-
-
-def predictions(folder, *, at=2000):
-    path = folder / "predict.json"
-    path.write_text("{}")
-    os.utime(path, (at, at))
-    return path
-
-
-def card(folder):
-    return json.loads((folder / "model_card.json").read_text())
 
 
 def test_only_what_training_sets_counts_as_parameters(tmp_path):
     assert read_weights(save_weights(tmp_path))["parameters"] == 12
 
 
-def test_weights_are_told_with_size_digest_and_time(tmp_path):
+def test_weights_are_told_with_size_and_digest(tmp_path):
     path = save_weights(tmp_path)
     found, content = read_weights(path), path.read_bytes()
     assert (found["file"], found["bytes"]) == ("best.safetensors", len(content))
     assert found["sha256"] == hashlib.sha256(content).hexdigest()
-    assert found["written"] == "1970-01-01T00:16:40Z"
 
 
-def test_a_card_is_written_for_machines_and_for_people(tmp_path):
-    write(tmp_path)
-    assert card(tmp_path)["weights"]["parameters"] == 12
-    assert (tmp_path / "model_card.md").read_text().startswith("# Roads and their speeds")
-
-
-def test_metrics_are_added_to_both_forms(tmp_path):
-    write(tmp_path)
-    add_evaluation(tmp_path, FOUND, predicted=predictions(tmp_path))
-    assert card(tmp_path)["evaluation"] == FOUND
-    assert "| 0.900 |" in (tmp_path / "model_card.md").read_text()
-
-
-@pytest.mark.parametrize(("value", "stays"), [(0.0, True), (1.0, False)])
-def test_metrics_stay_as_long_as_the_weights_are_the_same(tmp_path, value, stays):
-    write(tmp_path)
-    add_evaluation(tmp_path, FOUND, predicted=predictions(tmp_path))
-    write(tmp_path, value)
-    assert ("evaluation" in card(tmp_path)) is stays
-
-
-@pytest.mark.parametrize(("at", "is_added"), [(1000, True), (999, False)])
-def test_metrics_of_older_weights_are_not_added(tmp_path, at, is_added):
-    write(tmp_path)
-    add_evaluation(tmp_path, FOUND, predicted=predictions(tmp_path, at=at))
-    assert ("evaluation" in card(tmp_path)) is is_added
-
-
-def test_a_folder_without_a_card_stays_without(tmp_path):
-    add_evaluation(tmp_path, FOUND, predicted=predictions(tmp_path))
-    assert [path.name for path in tmp_path.iterdir()] == ["predict.json"]
-
-
-@pytest.mark.parametrize("at", [1000, 2000])
-def test_a_card_of_the_same_weights_or_a_copy_of_them_is_not_written_again(tmp_path, at):
-    write(tmp_path)
-    os.utime(tmp_path / "model_card.json", (5, 5))
-    write(tmp_path, at=at)
-    assert (tmp_path / "model_card.json").stat().st_mtime == 5
+def test_a_card_that_has_not_changed_is_not_written_again(tmp_path):
+    write_card(tmp_path, card_of(WEIGHTS))
+    os.utime(tmp_path / CARD, (5, 5))
+    write_card(tmp_path, card_of(WEIGHTS))
+    assert (tmp_path / CARD).stat().st_mtime == 5
 
 
 def test_ground_that_chips_share_counts_once():

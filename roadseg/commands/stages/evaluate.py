@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from roadseg.errors import DataError
 from roadseg.raster.images import read_facts
 from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import read_scaling
-from roadseg.report.card_files import add_evaluation
+from roadseg.report.cards import write_model_card
 from roadseg.report.plots.charts import write_reliability
 from roadseg.report.run_facts import METRIC_TITLES
 from roadseg.roads.formats.files import read_gpkg
@@ -225,7 +225,6 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     """Compare masks and graphs with the labels on the held-out chips, chip by chip."""
     stage = declared_stage("evaluate", config, workspace)
     if done := stage.summary(EvaluateSummary, force=force):
-        _update_card(workspace, done)
         return done
     listed, predicted = read_chips(workspace.chips), read_predicted(workspace)
     chips_of = held_out_chips(workspace, listed, predicted)
@@ -248,7 +247,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
         write_reliability(workspace.reliability, summary.reliability[""])
         outputs.append(workspace.reliability)
     stage.finish(summary, outputs)
-    _update_card(workspace, summary)
+    for fold in map(int, summary.by_fold or [predicted.fold]):
+        write_model_card(config, workspace, fold=fold)
     return summary
 
 
@@ -297,16 +297,6 @@ def _score_chip(config: Config, scene: _Scene, chip: ChipRecord, *, fold: int) -
         pixels=count_roads(mask, scene.pixels.read_road(chip.window), threshold=threshold),
         roads=compare(Side(reference, reference), Side(predicted, predicted), CompareOptions()),
     )
-
-
-def _update_card(workspace: Workspace, metrics: EvaluateSummary) -> None:
-    """Add the metrics to the model cards of the networks that were measured."""
-    predicted = workspace.record("predict")
-    if metrics.fold != "each":
-        add_evaluation(workspace.checkpoint(metrics.fold), asdict(metrics), predicted=predicted)
-    for fold, of_fold in metrics.by_fold.items():
-        card = {"fold": int(fold), **of_fold}
-        add_evaluation(workspace.checkpoint(int(fold)), card, predicted=predicted)
 
 
 def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Scene) -> None:

@@ -158,7 +158,7 @@ def run_fold(
     """
     stage = declared_stage("train", config, workspace, fold)
     if done := stage.summary(TrainSummary, force=force):
-        write_model_card(config, workspace, fold=fold, epochs=done.epochs)
+        write_model_card(config, workspace, fold=fold)
         return done
     if not force:
         _refuse_changed_weights(workspace.train_record(fold))
@@ -182,8 +182,8 @@ def run_fold(
         if processes.first:
             if fold == "all":
                 _copy_confidence(workspace)
-            write_model_card(config, workspace, fold=fold, epochs=len(history))
             stage.finish(summary, [checkpoint_path(folder, "best")])
+            write_model_card(config, workspace, fold=fold)
     return summary
 
 

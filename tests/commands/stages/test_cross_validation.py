@@ -189,8 +189,8 @@ class TestEvaluation:
         _, workspace = each
         by_fold = read_record(workspace.record("evaluate")).summary["by_fold"]
         for fold in FOLDS:
-            card = json.loads((workspace.checkpoint(fold) / "model_card.json").read_text())
-            assert card["evaluation"]["iou"] == by_fold[str(fold)]["iou"]
+            card = (workspace.checkpoint(fold) / "model_card.md").read_text()
+            assert f"| IoU of pixels | {by_fold[str(fold)]['iou']:.3f} |" in card
 
     def test_the_page_shows_every_scene_as_held_out(self, each):
         _, workspace = each

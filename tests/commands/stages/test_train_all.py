@@ -1,7 +1,6 @@
 """`train --fold all`: the last network of a run, from all its chips, for images from elsewhere."""
 
 import csv
-import json
 import shutil
 from functools import partial
 
@@ -101,7 +100,6 @@ def test_its_card_says_that_nothing_was_held_out_and_what_folds_reached(everythi
     text = (folder / "model_card.md").read_text()
     for words in ("none held out", "It was trained on all chips", "- fold 0: loss", "--fold all"):
         assert words in text
-    assert json.loads((folder / "model_card.json").read_text())["title"]
 
 
 def test_the_page_of_the_run_shows_its_training(everything):
