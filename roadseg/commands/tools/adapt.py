@@ -6,7 +6,7 @@ map: first probabilities, masks of the certain roads in them, and the network tr
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os.path import normpath
 from pathlib import Path
@@ -14,22 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from roadseg.arrays import Bools, Bytes
+from roadseg.arrays import Bools
 from roadseg.commands.stages import graph, pipeline, predict, quantize, train
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
 from roadseg.dataset.edge_calibration import read_calibration, write_calibration
 from roadseg.learn.network.checkpoint_facts import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.network.models import NetworkSpec
-from roadseg.raster.grid import Grid, reproject
+from roadseg.raster.grid import Grid
 from roadseg.raster.images import read_scene_grid
 from roadseg.raster.inputs import find_images
-from roadseg.raster.windows import Window
-from roadseg.review.masks import PSEUDO_LABELS, SURE, SURE_WIDTHS_M
+from roadseg.review.masks import PSEUDO_LABELS, SURE, SURE_WIDTHS_M, Decided, decided_labels
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.masks.burning import RoadAreas, areas_of_lines
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
-from roadseg.roads.masks.probabilities import ProbabilityFile, pseudo_labels
+from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.roads.tracing.trace import rate_edges
@@ -40,7 +38,6 @@ from roadseg.system.text import Summary
 from roadseg.system.units import road_text
 from roadseg.system.workspace import Workspace
 
-_EDGE_M = 1.5  # Metres beyond the edge of a doubtful road that are ignored with it.
 LEAST_KM = 0.5  # Kilometres of certain roads from which on a network is adapted.
 _FOLD = 0
 _KM = 1000  # Metres.
@@ -205,7 +202,7 @@ def _write_labels(
         roads = graph.find_roads(config, scene, workers=config.compute.workers)
         roads = rate_edges(roads, found, options)
         road_km += roads.length_m.sum() / _KM
-        if (km := roads.length_m[are_sure(roads)].sum() / _KM) == 0:
+        if (km := roads.length_m[_are_sure(roads)].sum() / _KM) == 0:
             continue  # A mask without roads would teach that there are none.
         sure_km += km
         _write_mask(config, made.pseudo_labels / f"{name}.tif", found, roads)
@@ -229,40 +226,24 @@ def _write_mask(config: Config, path: Path, found: ProbabilityFile, roads: RoadG
     key = key_of(tracing, {"probability": read_raster_key(found.path) or ""})
     if path.exists() and read_raster_key(path) == key:
         return
-    level = config.graph.level_for(found.threshold)
     path.parent.mkdir(parents=True, exist_ok=True)
+    near = _decided(roads).near(found.grid)
     with found.opened() as source:
-        write_mask(path, sure_labels(source, roads, level), found.grid, bins=None, key=key)
+        labels = decided_labels(source, near, bins=DEFAULT_BINS, options=config.graph)
+        write_mask(path, labels, found.grid, bins=None, key=key)
 
 
-def are_sure(roads: RoadGraph) -> Bools:
-    """Return which edges are labels, shape (m,)."""
+def _decided(roads: RoadGraph) -> Decided:
+    """Return roads as a review has them about which nobody decided, all of one speed."""
+    width_m = np.nan_to_num(roads.attributes["width_m"].astype(np.float64))
+    return Decided(
+        crs=roads.crs,
+        lines=roads.lines,
+        state=np.where(_are_sure(roads), "sure", "doubtful").astype(object),
+        width_m=width_m.clip(*SURE_WIDTHS_M),
+        speed_mph=np.full(len(roads.lines), DEFAULT_BINS.speeds_mph[0]),
+    )
+
+
+def _are_sure(roads: RoadGraph) -> Bools:
     return np.asarray(roads.attributes["confidence"] >= SURE)
-
-
-def sure_labels(
-    found: ProbabilityFile, roads: RoadGraph, level: int
-) -> Iterator[tuple[Window, Bytes]]:
-    """Yield the mask of an image block by block, for `write_mask`.
-
-    Edges with a confidence of at least `SURE` are road, with their measured width; other edges are
-    ignored. So the network learns which pixels form roads, as tracing has found out. The rest is as
-    in `pseudo_labels`.
-
-    Args:
-        found: probabilities, with the grid of the mask.
-        roads: graph that was traced in them, with confidence and width.
-        level: lowest byte of probability that counts as road.
-    """
-    is_sure = are_sure(roads)
-    sure = _areas(roads, is_sure, found.grid, wider_m=0.0)
-    doubtful = _areas(roads, ~is_sure, found.grid, wider_m=_EDGE_M)
-    return pseudo_labels(found, level, road=sure, ignored=doubtful)
-
-
-def _areas(roads: RoadGraph, chosen: Bools, grid: Grid, *, wider_m: float) -> RoadAreas:
-    lines = reproject(roads.lines[chosen], roads.crs, grid.metric_crs)
-    width_m = np.nan_to_num(roads.attributes["width_m"][chosen].astype(np.float64))
-    half_m = np.clip(width_m, *SURE_WIDTHS_M) / 2 + wider_m
-    speed_mph = np.full(len(lines), DEFAULT_BINS.speeds_mph[0])
-    return areas_of_lines(lines, half_m, speed_mph, grid, bins=DEFAULT_BINS)
