@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import AfterValidator, Field
 
 from roadseg.errors import DataError
 from roadseg.raster.extents import ScenePart
-from roadseg.raster.windows import Window
+from roadseg.raster.grid import Grid
+from roadseg.raster.windows import Window, cut_chips, window_corners
 from roadseg.roads.options import ShiftMetres
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import moved_with
@@ -43,6 +44,7 @@ def _valid_zone(zone: int) -> int:
 
 Coordinate = Annotated[float, Field(ge=-_FARTHEST_M, le=_FARTHEST_M)]
 XY = tuple[Coordinate, Coordinate]
+Corners = tuple[XY, XY, XY, XY]
 LabelShift = tuple[ShiftMetres, ShiftMetres]  # East and north.
 
 NO_SHIFT: LabelShift = (0.0, 0.0)
@@ -98,10 +100,21 @@ class ChipRecord:
     name: str
     scene: str
     window: Annotated[Window, AfterValidator(_valid_window)]
-    corners_m: tuple[XY, XY, XY, XY]
+    corners_m: Corners
     zone: Annotated[int, AfterValidator(_valid_zone)]
     road_share: Share
     valid_share: Share
+
+
+def cut_grid(scene: str, grid: Grid, *, chip_px: int) -> list[ChipRecord]:
+    """Return the chips into which a scene is cut if all of its pixels have data, without roads."""
+    windows = cut_chips(grid.height, grid.width, chip_px=chip_px)
+    corners_m = grid.to_metric(window_corners(windows).reshape(-1, 2)).reshape(-1, 4, 2)
+    corners = [cast("Corners", tuple(map(tuple, each))) for each in corners_m.tolist()]
+    return [
+        ChipRecord(scene, scene, window, own, grid.metric_epsg, 0.0, 1.0)
+        for window, own in zip(windows, corners, strict=True)
+    ]
 
 
 @dataclass(frozen=True)

@@ -155,11 +155,9 @@ def places_of(chips: Sequence[ChipRecord], labels: Mapping[str, Path]) -> list[i
     Args:
         labels: label file of each scene, see `same_place_pairs`.
     """
-    corners = np.array([chip.corners_m for chip in chips])
-    scenes, zones = [chip.scene for chip in chips], [chip.zone for chip in chips]
-    pairs = same_place_pairs(corners, zones, scenes, labels)
-    first = {scene: row for row, scene in reversed(list(enumerate(scenes)))}
-    local = [(first[scene], row) for row, scene in enumerate(scenes) if zones[row] == NO_ZONE]
+    pairs = same_place_pairs(chips, labels)
+    first = {chip.scene: row for row, chip in reversed(list(enumerate(chips)))}
+    local = [(first[c.scene], row) for row, c in enumerate(chips) if c.zone == NO_ZONE]
     together = np.concatenate([pairs, np.array(local, dtype=np.int64).reshape(-1, 2)])
     places: list[int] = connected_groups(together, nodes=len(chips)).tolist()
     return places

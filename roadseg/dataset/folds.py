@@ -13,7 +13,7 @@ from scipy.cluster.vq import kmeans2
 from roadseg.arrays import Bools, Floats, Ints
 from roadseg.dataset.chips import ChipRecord
 from roadseg.dataset.fold_files import part_chips
-from roadseg.dataset.footprints import Pairs, corners_degrees, globe_km, nearest_m
+from roadseg.dataset.footprints import Pairs, corners_degrees, frame_of, globe_km, nearest_m
 from roadseg.roads.graph.groups import connected_groups
 from roadseg.system.text import count
 
@@ -26,20 +26,18 @@ _LARGEST_SHARE = 0.5  # Of the chips, in one fold; in one of two folds 1.5 times
 _MORE_THAN_EVEN = 1.5
 
 
-def ground_blocks(centres_m: Floats, frames: Sequence[Hashable], *, block_m: float) -> list[Block]:
+def ground_blocks(chips: Sequence[ChipRecord], *, block_m: float) -> list[Block]:
     """Return the square block of ground in which each chip's centre lies.
 
     Args:
-        centres_m: shape (n, 2), x and y of chip centres, metres.
-        frames: origin of the metres of each chip: the EPSG number of its metric CRS, or the name
-            of its scene without georeference.
         block_m: side of a block, metres; a centre on an edge belongs to the higher block.
 
     Returns:
-        A block for each chip, as (frame, column, row).
+        A block for each chip, as (frame, column, row); see `frame_of`.
     """
-    cells = np.floor(np.asarray(centres_m).reshape(-1, 2) / block_m).astype(np.int64)
-    return [(frame, int(x), int(y)) for frame, (x, y) in zip(frames, cells, strict=True)]
+    centres_m = np.array([chip.corners_m for chip in chips]).mean(axis=1)
+    cells = np.floor(centres_m / block_m).astype(np.int64)
+    return [(frame_of(chip), int(x), int(y)) for chip, (x, y) in zip(chips, cells, strict=True)]
 
 
 def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:

@@ -165,29 +165,23 @@ def near_pairs(chips: Sequence[ChipRecord], *, within_m: float) -> Pairs:
     return np.asarray(found[found[:, 0] < found[:, 1]])
 
 
-def same_place_pairs(
-    corners_m: Corners,
-    zones: Sequence[int] | Ints,
-    scenes: Sequence[str],
-    labels: Mapping[str, Path],
-) -> Pairs:
+def same_place_pairs(chips: Sequence[ChipRecord], labels: Mapping[str, Path]) -> Pairs:
     """Find chips that show one place: they overlap or, without georeference, share a label file.
 
     A file that serves all scenes without georeference says nothing about their places.
 
     Args:
-        corners_m: corners of each chip, see `overlapping_pairs`; `zones` as well.
-        scenes: the scene of each chip.
         labels: the label file of each scene.
 
     Returns:
         Indices, shape (m, 2): pairs of overlapping chips, and pairs of one chip of each label file
         with every other chip of this file.
     """
-    overlaps = overlapping_pairs(corners_m, zones)
-    local = [row for row, zone in enumerate(zones) if zone == NO_ZONE]
-    files = [labels[scenes[row]] for row in local]
-    if not 1 < len(set(files)) < len({scenes[row] for row in local}):
+    corners_m = np.array([chip.corners_m for chip in chips])
+    overlaps = overlapping_pairs(corners_m, [chip.zone for chip in chips])
+    local = [row for row, chip in enumerate(chips) if chip.zone == NO_ZONE]
+    files = [labels[chips[row].scene] for row in local]
+    if not 1 < len(set(files)) < len({chips[row].scene for row in local}):
         return overlaps
     first: dict[Path, int] = {}
     pairs = [(first.setdefault(file, row), row) for file, row in zip(files, local, strict=True)]

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roadseg.dataset.folds import assign_folds, folds_by_name, ground_blocks, join_groups
+from tests.drawing import chip_at
 
 CHIPS = ["a_r0_c0", "a_r0_c9", "b"]
 SCENES = ["a", "a", "b"]
@@ -43,13 +44,17 @@ def test_fewer_groups_than_folds_are_refused():
 
 @pytest.mark.parametrize(("x", "column"), [(-0.1, -1), (0, 0), (499.9, 0), (500, 1), (999.9, 1)])
 def test_a_centre_on_an_edge_belongs_to_the_higher_block(x, column):
-    assert ground_blocks(np.array([[x, 750]]), [32611], block_m=500) == [(32611, column, 1)]
+    chip = chip_at("a", x - 50, 800)
+    assert ground_blocks([chip], block_m=500) == [(32611, column, 1)]
 
 
-@pytest.mark.parametrize("places", [[32611, 32612, 32611], ["a", "b", "a"]])
-def test_the_same_numbers_in_two_zones_or_scenes_are_two_blocks(places):
-    blocks = ground_blocks(np.zeros((3, 2)), places, block_m=500)
-    assert blocks == [(place, 0, 0) for place in places]
+@pytest.mark.parametrize(
+    ("zones", "places"),
+    [((32611, 32612, 32611), [32611, 32612, 32611]), ((0, 0, 0), ["a", "b", "a"])],
+)
+def test_the_same_numbers_in_two_zones_or_scenes_are_two_blocks(zones, places):
+    chips = [chip_at(name, 0, 100, zone=zone) for name, zone in zip("aba", zones, strict=True)]
+    assert ground_blocks(chips, block_m=500) == [(place, 0, 0) for place in places]
 
 
 def test_groups_with_chips_in_common_pairs_become_one():

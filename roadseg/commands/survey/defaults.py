@@ -1,22 +1,21 @@
 """Defaults: settings that fit the survey of images and labels."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from roadseg.arrays import Floats, Ints
 from roadseg.commands.survey.contents import ImageSurvey, LabelSurvey, usable_widths
 from roadseg.config import Config
-from roadseg.dataset.chips import NO_ZONE
+from roadseg.dataset.chips import cut_grid
 from roadseg.dataset.fold_files import read_fold_file
 from roadseg.dataset.folds import ground_blocks, join_groups
-from roadseg.dataset.footprints import Pairs, same_place_pairs
+from roadseg.dataset.footprints import same_place_pairs
 from roadseg.errors import DataError
 from roadseg.options import Section
 from roadseg.raster.images import RasterFacts
-from roadseg.raster.windows import cut_chips, window_corners
+from roadseg.raster.windows import cut_chips
 from roadseg.system.text import count
 
 Settings = dict[str, Any]
@@ -228,12 +227,16 @@ def _choose_cut(
     # Fill every fold with several groups; if that fails, with one, if necessary of smaller chips.
     for enough, tried in ((_CHIPS_PER_FOLD * split.folds, sides), (split.folds, smaller)):
         for chip_px in tried:
-            chips = _cut(scenes, chip_px)
-            together = same_place_pairs(chips.corners_m, chips.zones, chips.scenes, labels.matches)
+            chips = [
+                chip
+                for name, facts in scenes.items()
+                for chip in cut_grid(name, facts.grid, chip_px=chip_px)
+            ]
+            together = same_place_pairs(chips, labels.matches)
             for block_m in blocks:
-                groups = chips.groups(block_m, together)
+                groups = len(set(join_groups(ground_blocks(chips, block_m=block_m), together)))
                 if groups >= enough:
-                    return Cut(chip_px, len(chips.scenes), block_m)
+                    return Cut(chip_px, len(chips), block_m)
     raise DataError(
         f"imagery.images: found {count(groups, 'separate place')} in "
         f"{count(len(scenes), 'image')}, expected at least one for each of {split.folds} folds; "
@@ -243,42 +246,5 @@ def _choose_cut(
 
 def count_chips(scenes: Mapping[str, RasterFacts], *, chip_px: int) -> int:
     """Count the chips of a size into which scenes are cut."""
-    return len(_cut(scenes, chip_px).scenes)
-
-
-@dataclass(frozen=True)
-class _Chips:
-    """Chips of one size.
-
-    Attributes:
-        corners_m: shape (n, 4, 2).
-        zones: EPSG number of each chip's metric CRS, 0 without georeference.
-    """
-
-    corners_m: Floats
-    zones: Ints
-    scenes: list[str]
-
-    @property
-    def frames(self) -> list[Hashable]:
-        """Origin of the metres of each chip: its zone, or its scene without georeference."""
-        zones = zip(self.zones.tolist(), self.scenes, strict=True)
-        return [scene if zone == NO_ZONE else zone for zone, scene in zones]
-
-    def groups(self, block_m: float, together: Pairs) -> int:
-        """Count the groups of chips that share a ground block or show one place."""
-        blocks = ground_blocks(self.corners_m.mean(axis=1), self.frames, block_m=block_m)
-        return len(set(join_groups(blocks, together)))
-
-
-def _cut(scenes: Mapping[str, RasterFacts], chip_px: int) -> _Chips:
-    """Cut scenes into chips."""
-    corners, zones, names = [np.empty((0, 4, 2))], list[int](), list[str]()
-    for name, facts in scenes.items():
-        grid = facts.grid
-        windows = cut_chips(grid.height, grid.width, chip_px=chip_px)
-        pixels = window_corners(windows).reshape(-1, 2)
-        corners.append(grid.to_metric(pixels).reshape(-1, 4, 2))
-        zones += [grid.metric_epsg] * len(windows)
-        names += [name] * len(windows)
-    return _Chips(np.concatenate(corners), np.array(zones, dtype=np.int64), names)
+    grids = [facts.grid for facts in scenes.values()]
+    return sum(len(cut_chips(grid.height, grid.width, chip_px=chip_px)) for grid in grids)
