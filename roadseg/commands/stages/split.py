@@ -10,7 +10,7 @@ import numpy as np
 from roadseg.arrays import Ints
 from roadseg.commands.stages.declared_stages import declared_stage, set_names
 from roadseg.config import Config
-from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
+from roadseg.dataset.chips import NO_ZONE, ChipRecord, cut_grid, read_chips
 from roadseg.dataset.fold_files import (
     part_chips,
     read_fold_file,
@@ -26,12 +26,11 @@ from roadseg.dataset.folds import (
     join_groups,
     matched_folds,
 )
-from roadseg.dataset.footprints import Pairs, frame_of, near_pairs, nearest_m, same_place_pairs
+from roadseg.dataset.footprints import Pairs, near_pairs, nearest_m, same_place_pairs
 from roadseg.dataset.options import SplitOptions
 from roadseg.errors import DataError
 from roadseg.raster.images import read_facts
 from roadseg.raster.inputs import find_images
-from roadseg.raster.windows import cut_chips
 from roadseg.system.stage_records import read_record
 from roadseg.system.text import Summary, count
 from roadseg.system.units import distance_text
@@ -46,18 +45,8 @@ _HOW = {
     "sets": "in {} sets, one per fold (split.folds is ignored)",
     "file": "by split.file",
 }
-_ADVICE = {
-    "blocks": "lower split.block_m ({block_m:g} m), imagery.chip_px or split.folds",
-    "places": "lower split.block_m ({block_m:g} m) or split.folds, or keep the distance with "
-    "split.method blocks and split.buffer_m",
-    "random": "lower imagery.chip_px or split.folds",
-}
-_TO_MATCH = "lower split.folds, imagery.chip_px or split.buffer_m, or set split.method to blocks"
-_INSTEAD = {  # Of the methods that refuse chips of one place in different folds; others join them.
-    "random": "set split.method to blocks, which keeps them together",
-    "sets": "remove the images of one of the sets, or set split.method to blocks",
-    "file": "give them the same fold in {file}, or set split.method to blocks",
-}
+_SMALLER = "lower split.folds, imagery.chip_px, split.block_m or split.buffer_m"
+_APART = ("random", "sets", "file")  # Methods that refuse chips of one place in different folds.
 
 
 @dataclass(frozen=True)
@@ -118,10 +107,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
         return done
     listed = read_chips(workspace.chips)
     chips = listed.chips
-    corners = np.array([chip.corners_m for chip in chips])
-    scenes, zones = [chip.scene for chip in chips], [chip.zone for chip in chips]
     labels = {scene.name: scene.labels for scene in listed.scenes}
-    overlaps = same_place_pairs(corners, zones, scenes, labels)
+    overlaps = same_place_pairs(chips, labels)
     set_of = listed.set_of
     sets = [set_of[chip.scene] for chip in chips]
     mismatch_m = None
@@ -139,10 +126,9 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
         folds, groups = _folds_of_groups(options, workspace.chips, chips, sets, overlaps)
     apart = overlaps[folds[overlaps[:, 0]] != folds[overlaps[:, 1]]]
     if len(apart):
-        instead = _INSTEAD[options.method].format(file=options.file)
         raise DataError(
-            f"{workspace.chips}: {_overlap_text(chips, apart)}, but are in different folds; "
-            f"{instead}"
+            f"{workspace.chips}: {_overlap_text(chips, apart)}, but are in different folds; set "
+            "split.method to blocks, which keeps them together, or give them one fold (split.file)"
         )
     named = {chip.name: int(fold) for chip, fold in zip(chips, folds, strict=True)}
     buffer_by_fold = _buffer_by_fold(options, workspace.chips, chips, named)
@@ -189,14 +175,14 @@ def _folds_of_groups(
 ) -> tuple[Ints, int]:
     """Return the fold of each chip, and the number of groups."""
     alone = _groups(options, chips)
-    groups = alone if options.method in _INSTEAD else join_groups(alone, overlaps)
+    groups = alone if options.method in _APART else join_groups(alone, overlaps)
     try:
         return assign_folds(groups, sets, folds=options.folds), len(set(groups))
     except ValueError as error:
-        advice = _ADVICE[options.method].format(block_m=options.block_m)
+        advice = _SMALLER
         if len(set(alone)) >= options.folds:
             joined = f"{_overlap_text(chips, overlaps)}, which joins their groups"
-            advice = f"{joined}: remove images of the same ground, or {advice}"
+            advice = f"{joined}: remove images of the same ground, or {_SMALLER}"
         raise DataError(f"{source}: {error}; {advice}") from error
 
 
@@ -221,19 +207,17 @@ def _matched(
             buffer_m=options.buffer_m,
         )
     except ValueError as error:
-        raise DataError(f"{source}: {error}; {_TO_MATCH}") from error
+        raise DataError(f"{source}: {error}; {_SMALLER}") from error
 
 
 def _target_chips(config: Config) -> list[ChipRecord]:
     """Return the chips into which the images to be mapped would be cut."""
     imagery = config.imagery.model_copy(update={"bands": None})
-    chips: list[ChipRecord] = []
-    for name, path in find_images(config.split.target, setting="split.target").items():
-        grid = read_facts(path, imagery).grid
-        for window in cut_chips(grid.height, grid.width, chip_px=imagery.chip_px):
-            corners_m = grid.crop(*window).corners_m
-            chips.append(ChipRecord(name, name, window, corners_m, grid.metric_epsg, 0.0, 1.0))
-    return chips
+    return [
+        chip
+        for name, path in find_images(config.split.target, setting="split.target").items()
+        for chip in cut_grid(name, read_facts(path, imagery).grid, chip_px=imagery.chip_px)
+    ]
 
 
 def _numbers(numbers: Sequence[int]) -> str:
@@ -247,11 +231,7 @@ def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hash
     if options.method == "places":
         alone = [chip.scene if chip.zone == NO_ZONE else chip.name for chip in chips]
         return join_groups(alone, near_pairs(chips, within_m=options.block_m))
-    return ground_blocks(
-        np.array([np.mean(chip.corners_m, axis=0) for chip in chips]),
-        [frame_of(chip) for chip in chips],
-        block_m=options.block_m,
-    )
+    return ground_blocks(chips, block_m=options.block_m)
 
 
 def _folds_of_file(config: Config, chips: Sequence[ChipRecord], failed: Collection[str]) -> Ints:
