@@ -1,7 +1,5 @@
-"""Facts of runs for commands on several runs: records, figures, sizes; without heavy imports."""
+"""Facts of runs for commands on several runs: records, figures; without heavy imports."""
 
-import os
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -41,7 +39,6 @@ METRIC_TITLES = {  # Metrics of `evaluate` by their titles, in the order of tabl
 
 # Stages with a record in the run folder; that of a training is in the folder of its checkpoint.
 _RUN_STAGES = [stage for stage in STAGES if stage != "train"]
-_MB = 1e6  # Bytes of a megabyte.
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ def read_run(folder: Path) -> RunFacts:
     records = {stage: record for stage, record in every.items() if record}
     trainings = {
         fold: record
-        for fold in _folds(workspace)
+        for fold in trained_folds(workspace)
         if (record := read_record(workspace.train_record(fold)))
     }
     if not records and not trainings:
@@ -104,12 +101,12 @@ def read_run(folder: Path) -> RunFacts:
     return RunFacts(folder, records, trainings, fold)
 
 
-def _folds(workspace: Workspace) -> list[Fold]:
+def trained_folds(workspace: Workspace) -> list[Fold]:
     """Return the held-out folds of the trainings of a run, from the names of their folders."""
-    folder = workspace.checkpoint("all").parent
-    names = (path.name.removeprefix("fold-") for path in folder.glob("fold-*"))
-    numbers = sorted(int(name) for name in names if name.isascii() and name.isdecimal())
-    return [*numbers, "all"]
+    last = workspace.checkpoint("all")
+    names = (path.name.removeprefix("fold-") for path in last.parent.glob("fold-*"))
+    folds: list[Fold] = sorted(int(n) for n in names if n.isascii() and n.isdecimal())
+    return [*folds, "all"] if last.is_dir() else folds
 
 
 def _fold_of(predict: Record | None, trainings: dict[Fold, Record]) -> Fold:
@@ -149,28 +146,7 @@ def scene_names(workspace: Workspace) -> list[str]:
 
 def checkpoint_folders(workspace: Workspace) -> list[Path]:
     """Return the checkpoint folders of all folds, and that of the network of all chips."""
-    last = workspace.checkpoint("all")
-    return [*sorted(last.parent.glob("fold-*")), *([last] if last.is_dir() else [])]
-
-
-def megabytes_in(folder: Path) -> float:
-    """Return the size of all files in a folder; links are not followed."""
-    paths = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
-    return sum(map(_bytes, paths)) / _MB
-
-
-def megabytes_of(path: Path, record: Record) -> float:
-    """Return the size of the file of a record and of the outputs that it names."""
-    paths = [path, *(path.parent / name for name in record.outputs)]
-    return sum(map(_bytes, paths)) / _MB
-
-
-def _bytes(path: Path) -> int:
-    try:
-        status = path.lstat()
-    except OSError:
-        return 0
-    return status.st_size if stat.S_ISREG(status.st_mode) else 0
+    return list(map(workspace.checkpoint, trained_folds(workspace)))
 
 
 def ended(path: Path) -> str:

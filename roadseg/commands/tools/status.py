@@ -13,13 +13,11 @@ from roadseg.report.run_facts import (
     RunFacts,
     ended,
     main_figure,
-    megabytes_in,
-    megabytes_of,
     read_run,
 )
 from roadseg.system.locks import holders
 from roadseg.system.stage_records import NOT_RUN, UNFINISHED, Reason
-from roadseg.system.text import Summary, one_line, size_text, table, time_text
+from roadseg.system.text import Summary, one_line, table, time_text
 from roadseg.system.workspace import STAGES, AnyFold, Fold, Workspace
 
 _DONE = "done"
@@ -44,7 +42,6 @@ class StageStatus:
     ended: str | None = None
     seconds: float | None = None
     figure: str = ""
-    megabytes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,6 @@ class RunStatus(Summary):
     Attributes:
         in_use: processes that work in the run folder.
         compared: whether the stages were compared with a config.
-        megabytes: size of all files in the folder.
         fold: held-out fold; "each" in a cross-validation.
         options: options that select this run, such as "--run map".
         has_labels: whether the run has labels to train on; a map without labels has fewer stages.
@@ -65,7 +61,6 @@ class RunStatus(Summary):
     in_use: list[str]
     compared: bool
     stages: list[StageStatus]
-    megabytes: float
     fold: AnyFold = 0
     options: str = ""
     has_labels: bool = True
@@ -73,9 +68,9 @@ class RunStatus(Summary):
 
     def __str__(self) -> str:
         """Return a line for each stage, and one with the next command."""
-        rows = [("stage", "state", "ended", "took", "size", "result"), *map(_row, self.stages)]
-        in_use = f"; in use by {' and '.join(self.in_use)}" if self.in_use else ""
-        lines = [f"{self.run}: {size_text(self.megabytes)}{in_use}", table(rows, right=(3, 4))]
+        rows = [("stage", "state", "ended", "took", "result"), *map(_row, self.stages)]
+        in_use = f": in use by {' and '.join(self.in_use)}" if self.in_use else ""
+        lines = [f"{self.run}{in_use}", table(rows, right=(3,))]
         lines += [f"{each.stage}: {each.why}" for each in self.stages if each.why]
         if not self.compared:
             lines.append("no config found, so settings were not compared (use --config)")
@@ -107,7 +102,6 @@ def _row(status: StageStatus) -> tuple[str, ...]:
         status.state,
         (status.ended or "")[:16],
         "" if status.seconds is None else time_text(status.seconds),
-        "" if status.megabytes is None else size_text(status.megabytes),
         status.figure,
     )
 
@@ -139,13 +133,11 @@ def run(config: Config | None, folder: Path, *, options: str = "") -> RunStatus:
             stages.append(replace(status, stage=name))
             if reason and is_needed:
                 again[name] = reason
-    compared, megabytes = config is not None, megabytes_in(folder)
     return RunStatus(
         str(folder),
         in_use,
-        compared,
+        config is not None,
         stages,
-        megabytes,
         held_out,
         options,
         has_labels,
@@ -194,7 +186,5 @@ def _at(
         state, why = "unknown", one_line(error)
     if reason is not None:
         state, why = reason.state, reason.text
-    path = declared.path
-    size = megabytes_in(path.parent) if stage == "train" else megabytes_of(path, record)
-    figure = main_figure(stage, record)
-    return StageStatus(stage, state, why, ended(path), record.whole_seconds, figure, size), reason
+    figure, when = main_figure(stage, record), ended(declared.path)
+    return StageStatus(stage, state, why, when, record.whole_seconds, figure), reason
