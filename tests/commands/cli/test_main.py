@@ -542,41 +542,10 @@ def test_each_of_several_processes_says_in_the_log_file_which_it_is(call, tmp_pa
     assert log_lines(tmp_path / "all.txt")[0].startswith("[process 1] DEBUG: command: ")
 
 
-def test_a_file_of_something_else_takes_no_logs(fails, city):
-    before = city.read_text()
-    told = fails("prepare", "--log", str(city), exit_code=3)
-    assert told == f"Error: --log {city}: is not a log file; name another file\n"
-    assert city.read_text() == before
-
-
 def test_an_image_whose_name_is_not_utf_8_is_told_in_one_line(fails, tmp_path):
     os.close(os.open(os.fsencode(tmp_path) + b"/caf\xe9.tif", os.O_CREAT))
     told = fails("init", "--images", str(tmp_path), "--labels", str(tmp_path), exit_code=3)
     assert "caf\\udce9.tif': expected a name in UTF-8; rename the file" in told
-
-
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_standard_streams_are_not_taken_by_files(tmp_path, closed):
-    (tmp_path / "roadseg.json").write_text("{}")
-    (tmp_path / "split.py").write_text("""
-import os
-
-def run(*_, **__):
-    with open("opened", "w") as opened:
-        os.write(2, b"of a library")
-        opened.write(str(opened.fileno()))
-""")
-    code = """
-from roadseg.commands import stages
-from roadseg.commands.cli import main
-
-stages.__path__.insert(0, ".")
-main.main(["split"])
-"""
-    words = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, code]
-    done = subprocess.run(words, cwd=tmp_path, check=False)
-    assert done.returncode == 0
-    assert int((tmp_path / "opened").read_text()) > 2
 
 
 def test_a_log_file_that_cannot_be_written_is_told_once(tmp_path):
