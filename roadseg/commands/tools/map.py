@@ -344,52 +344,45 @@ def _update_images(
 def _require_same(
     begun: Config, config: Config, path: Path, images: Sequence[str], labels: Sequence[str]
 ) -> None:
-    """Refuse a folder that contains the map of other images or labels, or of another area.
-
-    With labels, masks of roads among the images are not in the config.
-    """
+    """Refuse a folder that contains the map of other images or labels, or of another area."""
     mapped, given = _real_files(config.imagery.images), _real_files(images)
-    roads = config.labels.roads
-    areas = begun.imagery.area, config.imagery.area
-    if len({area and realpath(area) for area in areas}) > 1:
-        former = begun.imagery.area or "the whole of the images"
-        raise _other_map(path, f"the map of {former}, not of the area {config.imagery.area}")
-    if not given >= mapped:
-        raise _other_map(path, f"the map of {first(list(map(normpath, config.imagery.images)))}")
-    if list(map(_real_path, roads)) != list(map(_real_path, labels)):
-        how = f"with the labels {first(list(map(normpath, roads)))}" if roads else "without labels"
-        raise _other_map(path, f"a map of these images, made {how}")
-    workspace = Workspace(path.parent)
-    if not labels:
+    roads, area = config.labels.roads, begun.imagery.area
+    is_same = (
+        len({each and realpath(each) for each in (area, config.imagery.area)}) == 1
+        and given >= mapped
+        and list(map(_real_path, roads)) == list(map(_real_path, labels))
+        and _has_its_scenes(config, Workspace(path.parent), images, added=given - mapped)
+    )
+    if not is_same:
+        of = first([normpath(each) for each in (*config.imagery.images, *roads)])
+        raise ConfigError(
+            f"{path}: this folder already contains the map of {of} in {area or 'all images'}; "
+            "without labels, images may be added to it, but nothing else may change; use another "
+            "--output, or delete it"
+        )
+
+
+def _has_its_scenes(
+    config: Config, workspace: Workspace, images: Sequence[str], *, added: set[str]
+) -> bool:
+    """Return whether no scene of a map is gone, and none is new to a network trained for it.
+
+    Args:
+        added: images that are not in the config; among them may be masks of roads.
+    """
+    if not config.labels.roads:
         before = {raster.stem for raster in workspace.probabilities.glob("[!.]*.tif")}
-        _refuse_gone(path, before - set(find_images(images)))
-        return
-    now = set(find_sources(find_scenes(config.sets), area_setting=config.imagery.area))
-    record = read_record(workspace.record("prepare"))
-    before = now
-    if workspace.checkpoint(0).exists() and record:  # Else nothing is lost with other images.
-        before = {scene for role, scene in prepared_files(record) if role == "image"}
-    _refuse_gone(path, before - now)
-    added = sorted(now - before)
-    if given > mapped:
+        return before <= set(find_images(images))
+    if added:
         skip = config.compute.on_error == "skip"
         usable = survey_images(images, config.imagery, skip=skip).scenes.values()
-        added += sorted({realpath(facts.path) for facts in usable} - mapped)
-    if added:
-        what = f"a map with labels, to which images such as {added[0]} cannot be added"
-        raise _other_map(path, what)
-
-
-def _refuse_gone(path: Path, gone: set[str]) -> None:
-    if gone:
-        what = f"the map of images that are gone, or have another name now ({first(sorted(gone))})"
-        raise _other_map(path, what)
-
-
-def _other_map(path: Path, what: str) -> ConfigError:
-    return ConfigError(
-        f"{path}: this folder already contains {what}; use another --output, or delete it"
-    )
+        if not added.isdisjoint(realpath(facts.path) for facts in usable):
+            return False
+    record = read_record(workspace.record("prepare"))
+    if not (workspace.checkpoint(0).exists() and record):  # Nothing is lost with other images.
+        return True
+    before = {scene for role, scene in prepared_files(record) if role == "image"}
+    return before == set(find_sources(find_scenes(config.sets), area_setting=config.imagery.area))
 
 
 def _listed(images: Sequence[str], path: Path) -> list[str]:

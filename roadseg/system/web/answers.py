@@ -4,7 +4,6 @@ A failure says why a request was not answered, and whether it is worth repeating
 """
 
 import html
-import http.client
 import re
 import ssl
 from collections.abc import Mapping
@@ -146,37 +145,29 @@ def _requested_wait(response: urllib3.BaseHTTPResponse) -> float | None:
         return None
 
 
-def failure_of(
-    error: exceptions.HTTPError, url: str, *, connect_s: float, quiet_s: float
-) -> Failure:
+def failure_of(error: exceptions.HTTPError, url: str) -> Failure:
     """Return the failure for an error of a connection."""
     parts, chain = split_address(url), _chain(error)
     # The innermost reason, in the words of the system.
     host, why = parts.netloc, one_line(getattr(chain[-1], "strerror", None) or chain[-1])[:200]
-    reasons: dict[type[Exception], str] = {
-        exceptions.ProxyError: f"the proxy {getproxies().get(parts.scheme, '')} cannot be "
-        f"used ({why}); check HTTP_PROXY and HTTPS_PROXY",
-        ssl.SSLCertVerificationError: f"the certificate of {host} is not trusted ({why}); if it is "
-        "of an authority of your own, name its file in SSL_CERT_FILE",
-        exceptions.SSLError: f"no encrypted connection with {host} ({why})",
-        exceptions.NameResolutionError: f"the host {host} is not known; check the address and the "
-        "network",
-        exceptions.NewConnectionError: f"{host} cannot be reached ({why})",
-        exceptions.ReadTimeoutError: f"sent nothing for {quiet_s:g} s",
-        exceptions.ConnectTimeoutError: f"no connection within {connect_s:g} s",
-        exceptions.InvalidHeader: f"not a valid answer ({why})",
-        exceptions.DecodeError: f"the answer cannot be decompressed ({why})",
-        http.client.IncompleteRead: "the answer was cut short",
-        exceptions.InvalidChunkLength: "the answer was cut short",
-        ConnectionError: f"the connection failed ({why})",
-        http.client.HTTPException: f"not a valid answer ({why})",
-    }
-    # The error itself, or the one inside of it that says more.
-    kinds = [type(each) for each in chain]
-    kind = next((k for k in reasons if any(issubclass(each, k) for each in kinds)), None)
-    reason = reasons[kind] if kind else f"the connection failed ({why})"
-    tries = {ssl.SSLCertVerificationError: 1, exceptions.NameResolutionError: 2}
-    return Failure(reason, tries=tries.get(kind, _MANY) if kind else _MANY)
+
+    def is_a(kind: type[Exception]) -> bool:
+        return any(isinstance(each, kind) for each in chain)
+
+    if is_a(exceptions.ProxyError):
+        proxy = getproxies().get(parts.scheme, "")
+        return Failure(
+            f"the proxy {proxy} cannot be used ({why}); check HTTP_PROXY and HTTPS_PROXY"
+        )
+    if is_a(ssl.SSLCertVerificationError):
+        return Failure(
+            f"the certificate of {host} is not trusted ({why}); if it is of an authority of your "
+            "own, name its file in SSL_CERT_FILE",
+            tries=1,
+        )
+    if is_a(exceptions.NameResolutionError):
+        return Failure(f"the host {host} is not known; check the address and the network", tries=2)
+    return Failure(f"no whole answer from {host} ({why})")
 
 
 def _chain(error: BaseException) -> list[BaseException]:

@@ -194,9 +194,7 @@ class Client:
             except Failure as error:
                 failure = error
             except HTTPError as error:
-                failure = failure_of(
-                    error, url, connect_s=self.policy.connect_s, quiet_s=self.policy.quiet_s
-                )
+                failure = failure_of(error, url)
             wait_s = failure.wait_s or self.policy.first_wait_s * 2 ** (attempt - 1)
             if attempt >= min(failure.tries, self.policy.tries):
                 break

@@ -80,15 +80,15 @@ def test_what_is_missing_is_found_to_be_so(client, world):
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (lambda h: h.give(200, b"fi", size=4), "the answer was cut short"),
+        (lambda h: h.give(200, b"fi", size=4), "no whole answer"),
         (
             lambda h: h.wfile.write(
                 b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nfi"
             ),
-            "cut",
+            "no whole answer",
         ),
-        (lambda h: h.wfile.write(b"who?\r\n\r\n"), "not a valid answer (who?)"),
-        (lambda h: h.connection.close(), "the connection failed"),
+        (lambda h: h.wfile.write(b"who?\r\n\r\n"), "(who?)"),
+        (lambda h: h.connection.close(), "no whole answer"),
     ],
 )
 def test_an_answer_cut_short_is_asked_again_and_then_told(client, world, fault, message):
@@ -111,7 +111,7 @@ def test_a_body_that_does_not_end_is_cut_off(client, world, maps):
 def test_a_server_that_says_nothing_is_given_up(world):
     world.fail("/fine", lambda _: time.sleep(1))
     with Client(policy=RequestPolicy(per_second=5000, tries=1, quiet_s=0.2)) as client:
-        assert "sent nothing for 0.2 s" in refused(client, f"{world.address}/fine")
+        assert "timed out" in refused(client, f"{world.address}/fine")
 
 
 def test_a_body_is_no_larger_than_expected(client, world):
@@ -303,8 +303,8 @@ def test_no_more_than_the_limit_is_received(world):
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("http://127.0.0.1:9/x", "127.0.0.1:9 cannot be reached"),
-        ("https://{here}/x", "no encrypted connection"),
+        ("http://127.0.0.1:9/x", "no whole answer from 127.0.0.1:9 (Connection refused)"),
+        ("https://{here}/x", "no whole answer"),
     ],
 )
 def test_a_server_that_is_not_there_is_told_in_one_line(client, world, address, message):
