@@ -1,13 +1,12 @@
 """Vector files: the features of any file that OGR or pyarrow reads; all of them, or an error."""
 
-import itertools
 import logging
 import re
 import shlex
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,12 +20,12 @@ from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 
 from roadseg.arrays import Array, Shapes
 from roadseg.errors import DataError
-from roadseg.roads.labels.osm_deletions import deleted_objects, opened
+from roadseg.roads.labels.osm_deletions import deleted_objects
 from roadseg.roads.labels.overture import is_segments, segment_columns, segment_tags
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
 from roadseg.system.files import PARQUET_SUFFIXES, ROAD_SUFFIXES, is_virtual
 from roadseg.system.records import parse_json
-from roadseg.system.text import count, one_line
+from roadseg.system.text import one_line
 
 logger = logging.getLogger(__name__)
 
@@ -43,12 +42,10 @@ _ROAD_NAME = re.compile(
 )
 _DEGREES = "EPSG:4326"
 _USUALLY_DEGREES = ("GeoJSON", "GeoJSONSeq", "CSV")  # Drivers of OGR.
-_PMTILES = ".pmtiles"
 # GDAL's index takes no negative ids, as editors and roadseg have; without, large files take longer.
 _INDEX = "USE_CUSTOM_INDEXING"
 _OF_OSM_XML = {_INDEX: "NO"}
 _SHP_MAGIC = bytes.fromhex("0000270a")
-_RECORD = b"\x1e"  # It begins a record of a GeoJSON text sequence: RFC 8142.
 _ERRORS = (DataSourceError, DataLayerError, FeatureError)
 _NO_FORMAT = "not recognized as being in a supported file format"
 
@@ -90,11 +87,6 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
         DataError: if the file is missing, empty, damaged, not a vector file, or has no layer
             for roads.
     """
-    if path.suffix.lower() == _PMTILES:
-        raise DataError(
-            f"{path}: tiles hold roads cut in pieces, from which no network can be read; use the "
-            "file that they were made from"
-        )
     if path.suffix.lower() in PARQUET_SUFFIXES:
         return _read_geoparquet(path, choose)
     source = _gdal_name(path)
@@ -140,7 +132,7 @@ def _gdal_name(path: Path) -> str:
 
 
 def _check_shapefile(path: Path) -> None:
-    """Refuse a Shapefile that is cut short or lacks a part.
+    """Refuse a Shapefile that is cut short or has no attributes.
 
     OGR gives null geometries for what is cut off, and no attributes where there is no .dbf.
 
@@ -148,12 +140,11 @@ def _check_shapefile(path: Path) -> None:
         DataError: saying what is missing.
         OSError: if it cannot be read.
     """
-    for part, holds in ((".shx", "the position of each shape"), (".dbf", "the attributes")):
-        if not any(path.with_suffix(name).exists() for name in (part, part.upper())):
-            raise DataError(
-                f"{path}: its {part} is missing, which contains {holds}; copy all parts of the "
-                "Shapefile: .shp, .shx, .dbf and .prj"
-            )
+    if not any(path.with_suffix(suffix).exists() for suffix in (".dbf", ".DBF")):
+        raise DataError(
+            f"{path}: its .dbf is missing, which contains the attributes; copy all parts of the "
+            "Shapefile: .shp, .shx, .dbf and .prj"
+        )
     with path.open("rb") as file:
         header = file.read(28)
     expected, size = 2 * int.from_bytes(header[24:], "big"), path.stat().st_size
@@ -181,13 +172,8 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except IndexError as error:  # That is what pyogrio makes of no layers.
-        raise DataError(f"{path}: has no layer, expected one with road lines") from error
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: its attributes are not in UTF-8 ({error.reason}); save it as UTF-8"
-        ) from error
-    except (*_ERRORS, OverflowError, ValueError) as error:
+    # Attributes that are not in UTF-8 are a ValueError, no layers an IndexError.
+    except (*_ERRORS, OverflowError, ValueError, IndexError) as error:
         reason = " ".join(str(error).split("; In file")[0].split())
         if _NO_FORMAT in reason:
             raise DataError(
@@ -205,20 +191,13 @@ def _explained(path: Path) -> Iterator[None]:
 
 def _start(path: Path) -> str:
     """Return how a text file starts: what calls itself GeoJSON may be the page of an error."""
-    if path.suffix.lower() == ".bz2":
-        return " but one packed as .bz2 (unpack it with bunzip2)"
-    if not _is_plain(path) or not path.is_file():
+    if not path.is_file():
         return ""
     with path.open("rb") as file:
         if b'"elements"' in file.peek():
             return " but JSON of Overpass (ask it for [out:xml], and save that as .osm)"
         start = file.readline(40).decode("latin-1").strip()
     return f", it starts with {start!r}" if start.isascii() and start.isprintable() else ""
-
-
-def _is_plain(path: Path) -> bool:
-    """Return whether Python can read the bytes that GDAL reads."""
-    return not is_virtual(path) and path.suffix.lower() not in (".zip", ".kmz")
 
 
 @contextmanager
@@ -270,7 +249,7 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
     if source.lower().endswith((".osm", ".osm.gz")):
         options = _OF_OSM_XML
     is_osm = info["driver"] == "OSM" and info["layer_name"] == "lines"
-    gone = {way for kind, way in deleted_objects(path) if kind == "way"} if is_osm else set[int]()
+    gone = [way for kind, way in deleted_objects(path) if kind == "way"] if is_osm else []
     deleted = ",".join(f"'{way}'" for way in gone)
     read = partial(
         pyogrio.raw.read,
@@ -280,14 +259,13 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
         where=f"osm_id NOT IN ({deleted})" if deleted else None,
         force_2d=True,
         datetime_as_string=True,
-        return_fids=True,
     )
     try:
-        meta, ids, wkb, values = read(**options)
+        meta, _, wkb, values = read(**options)
     except FeatureError as error:  # Of a PBF with negative ids.
         if _INDEX not in str(error):
             raise
-        meta, ids, wkb, values = read(**_OF_OSM_XML)
+        meta, _, wkb, values = read(**_OF_OSM_XML)
     _check_whole(path, info, len(wkb))
     columns = {
         names.get(str(field), str(field)): column
@@ -300,60 +278,17 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
     with np.errstate(invalid="ignore"):
         shapes = np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
     broken = int(np.sum(shapely.is_missing(shapes)) - np.sum([item is None for item in wkb]))
-    if is_osm:
-        _warn_of_lost_nodes(path, ids, shapely.get_num_coordinates(shapes), gone)
     return VectorFile(keys, columns, shapes, broken, crs, is_assumed)
-
-
-def _warn_of_lost_nodes(path: Path, ids: Array, vertices: Array, gone: set[int]) -> None:
-    """Say of how many roads OGR leaves out nodes, because a file of OpenStreetMap lacks them.
-
-    Args:
-        ids: of the ways that OGR reads as lines, shape (w,).
-        vertices: how many each of these lines has, shape (w,).
-        gone: ids of ways that are deleted.
-    """
-    with suppress(ImportError, RuntimeError):  # Without osmium nobody counts; it reads no .zip.
-        import osmium
-
-        found = dict(zip(ids.tolist(), vertices.tolist(), strict=True))
-        ways = osmium.FileProcessor(str(path), osmium.osm.WAY)
-        roads: Any = ways.with_filter(osmium.filter.KeyFilter("highway"))
-        # OGR reads closed ways as polygons as well.
-        lacking = sum(
-            found.get(way.id, 0) < len(way.nodes)
-            for way in roads
-            if way.id in found or not (way.is_closed() or way.id in gone)
-        )
-        if lacking:
-            logger.warning(
-                "%s: lacks nodes of %s, expected complete ways, as roads are left out, cut short, "
-                "or go straight across where nodes are missing; take an extract with all nodes of "
-                "its ways, as osmium extract makes it",
-                *(path, count(lacking, "road")),
-            )
 
 
 def _check_whole(path: Path, info: Mapping[str, Any], features: int) -> None:
     """Refuse a file of which OGR reads less than there is without a word."""
     expected = info["features"]  # It is -1 where that is not known beforehand.
-    if _is_plain(path) and info["driver"] == "GeoJSONSeq":
-        expected = _sequence_length(path)
     if expected > features:
         raise DataError(
             f"{path}: only {features} of its {expected} features can be read; the file is "
             "damaged or cut short, download or copy it again"
         )
-
-
-def _sequence_length(path: Path) -> int:
-    """Return how many records a GeoJSON text sequence has; OGR skips those it cannot read."""
-    with opened(path) as file:
-        first = next(file, b"")
-        lines = itertools.chain([first], file)
-        if first.startswith(_RECORD):
-            return sum(line.count(_RECORD) for line in lines)
-        return sum(bool(line.strip()) for line in lines)
 
 
 def _warn_of_others(path: Path, read: str, infos: Mapping[str, Mapping[str, Any]]) -> None:

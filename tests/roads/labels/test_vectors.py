@@ -1,4 +1,3 @@
-import bz2
 import gzip
 import json
 import shutil
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import geopandas as gpd
 import numpy as np
-import osmium
 import pyogrio
 import pytest
 import shapely
@@ -23,7 +21,8 @@ from tests.data.make_osm import write_osm
 UTM = CRS.from_epsg(32611)
 LINE = shapely.LineString([(0, 0), (3, 4)])
 SQUARE = shapely.box(0, 0, 2, 2)
-FORMATS = ["gpkg", "shp", "fgb", "geojson", "geojsonl", "geojsons", "gml", "kml", "kmz", "gpx"]
+WHOLE = ["gpkg", "shp", "fgb", "geojson", "gml", "kml", "kmz", "gpx"]  # Refused if cut short.
+FORMATS = [*WHOLE, "geojsonl", "geojsons"]
 PARTS = [".shp", ".shx", ".dbf", ".prj", ".cpg"]
 WKT_LINE = "LINESTRING (2 0, 3 1)"
 GEOJSON_LINE = '{"type": "LineString", "coordinates": [[2, 0], [3, 1]]}'
@@ -211,10 +210,9 @@ def test_a_zip_without_a_vector_file_is_refused(tmp_path):
     ("content", "told"),
     [
         (b"<html>\n<p>not found</p></html>", ", it starts with '<html>'; expected GeoJSON, Geo"),
-        (b"[1, 2]", r", it starts with '\[1, 2\]'; expected"),
         (np.random.default_rng(0).bytes(5000), "; expected GeoJSON, GeoPackage, Shapefile"),
     ],
-    ids=["page", "list", "noise"],
+    ids=["page", "noise"],
 )
 def test_a_file_that_is_no_vector_file_is_refused(tmp_path, name, content, told):
     (tmp_path / name).write_bytes(content)
@@ -226,12 +224,6 @@ def test_json_of_overpass_is_to_be_asked_for_as_xml(tmp_path):
     (tmp_path / "roads.json").write_text('{\n"generator": "Overpass API",\n"elements": []\n}')
     with pytest.raises(DataError, match=r"not a vector file but .* \(ask it for \[out:xml\]"):
         read(tmp_path / "roads.json")
-
-
-def test_a_file_packed_by_bzip2_is_to_be_unpacked(tmp_path):
-    (tmp_path / "roads.osm.bz2").write_bytes(bz2.compress(b"<osm/>"))
-    with pytest.raises(DataError, match=r"not a vector file but .* \(unpack it with bunzip2\)"):
-        read(tmp_path / "roads.osm.bz2")
 
 
 @pytest.mark.parametrize("suffix", ["osm", "osm.gz", "zip"])
@@ -259,27 +251,8 @@ def test_ways_that_an_editor_has_deleted_are_none(tmp_path, suffix, mark):
     assert len(read(path).geometries) == 1
 
 
-@pytest.mark.parametrize("suffix", ["osm", "osm.gz", "osm.pbf"])
-def test_roads_of_openstreetmap_that_lack_nodes_are_counted(tmp_path, caplog, suffix):
-    path, new = tmp_path / f"roads.{suffix}", osmium.osm.mutable
-    with osmium.SimpleWriter(str(path)) as writer:
-        for node in (1, 2, 4):
-            writer.add_node(new.Node(id=node, location=(node, 1)))
-        for way, (key, *nodes) in enumerate(
-            [
-                *[("highway", 1, 2, 3, 4), ("highway", 1, 2, 4), ("waterway", 1, 2, 3)],
-                *[("highway", 4, 5), ("highway", 4)],
-            ],
-            start=1,
-        ):
-            writer.add_way(new.Way(id=way, nodes=nodes, tags={key: "road"}))
-    assert len(read(path).geometries) == 3
-    (message,) = caplog.messages
-    assert message.startswith(f"{path}: lacks nodes of 2 roads, ")
-
-
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.98])
-@pytest.mark.parametrize("suffix", [*FORMATS, "geojson.gz", "zip", "osm", "osm.pbf"])
+@pytest.mark.parametrize("suffix", [*WHOLE, "geojson.gz", "zip", "osm", "osm.pbf"])
 def test_a_file_that_is_cut_short_is_refused(tmp_path, archive, suffix, share):
     path = tmp_path / f"cut.{suffix}"
     if suffix == "zip":
@@ -313,25 +286,12 @@ def test_a_file_that_another_program_has_locked_is_told_so(tmp_path, monkeypatch
         read(path)
 
 
-@pytest.mark.parametrize("suffix", ["geojsonl", "geojsons"])
-def test_a_record_that_cannot_be_read_is_not_skipped(tmp_path, suffix):
-    path = save(many(5), tmp_path / f"roads.{suffix}")
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join([*lines[:3], lines[3].replace("]", ""), *lines[4:]]))
-    with pytest.raises(
-        DataError, match="only 4 of its 5 features can be read; the file is damaged"
-    ):
-        read(path)
-
-
 @pytest.mark.parametrize(
-    ("part", "holds"), [(".shx", "the position of each"), (".dbf", "the attributes")]
+    ("part", "told"), [(".shx", "cannot be read"), (".dbf", "its .dbf is missing.*copy all parts")]
 )
-def test_a_shapefile_without_a_part_is_refused(shapefile, part, holds):
+def test_a_shapefile_without_a_part_is_refused(shapefile, part, told):
     shapefile.with_suffix(part).unlink()
-    with pytest.raises(
-        DataError, match=rf"its {part} is missing, which contains {holds}.*copy all p"
-    ):
+    with pytest.raises(DataError, match=told):
         read(shapefile)
 
 
@@ -345,7 +305,7 @@ def test_text_that_is_not_utf_8_is_refused_where_it_is_needed(tmp_path):
     path = tmp_path / "roads.geojson"
     path.write_bytes(many(1).to_json().replace("text", "Straße").encode("latin-1"))
     assert len(read_vectors(path, lambda _: ["a"]).geometries) == 1
-    with pytest.raises(DataError, match=r"attributes are not in UTF-8 \(.*save it as UTF-8"):
+    with pytest.raises(DataError, match=r"cannot be read \('utf-8' codec"):
         read(path)
 
 
@@ -383,26 +343,14 @@ def test_a_geopackage_without_layers_is_refused(tmp_path):
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("DELETE FROM gpkg_geometry_columns")
         file.execute("DROP TABLE facts")
-    with pytest.raises(DataError, match=r"roads\.gpkg: has no layer"):
+    with pytest.raises(DataError, match=r"roads\.gpkg: cannot be read"):
         read_vectors(path, list)
 
 
-def test_what_names_its_sources_is_not_read_from_an_archive(tmp_path):
-    save(frame_of(LINE), tmp_path / "mine.geojson")
-    read = f"gdal vector pipeline ! read {tmp_path}/mine.geojson ! filter --bbox 0,0,9,9"
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        task = {"type": "gdal_streamed_alg", "command_line": read}
-        archive.writestr("a.json", json.dumps(task))
-    with pytest.raises(DataError, match="names other files, expected one with features"):
-        read_vectors(Path(f"/vsizip/{{{tmp_path}/a.zip}}/a.json"), list)
-
-
-@pytest.mark.parametrize("name", ["a.vrt", "a.vrt.gz"])
-def test_a_virtual_layer_names_other_files(tmp_path, name):
+def test_a_virtual_layer_names_other_files(tmp_path):
     save(frame_of(LINE), tmp_path / "mine.geojson")
     source = f"<SrcDataSource>{tmp_path}/mine.geojson</SrcDataSource>"
     text = f'<OGRVRTDataSource><OGRVRTLayer name="mine">{source}</OGRVRTLayer></OGRVRTDataSource>'
-    with {".gz": gzip.open}.get(Path(name).suffix, open)(tmp_path / name, "wt") as file:
-        file.write(text)
-    with pytest.raises(DataError, match=rf"{name}: names other files, .*ogr2ogr roads.gpkg"):
-        read(tmp_path / name)
+    (tmp_path / "a.vrt").write_text(text)
+    with pytest.raises(DataError, match=r"a\.vrt: names other files, .*ogr2ogr roads.gpkg"):
+        read(tmp_path / "a.vrt")
