@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import stat
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -42,11 +43,11 @@ FOLDER_SUFFIXES = (".gdb",)
 # follow.
 _PARTIAL = ".partial-"
 _PARTIAL_NAME = re.compile(r"\.partial-([0-9a-f]{8})-(\d+)-")
-_ABANDONED_S = 86_400.0  # Seconds; a partial file of another machine is abandoned after this time.
+_ABANDONED_S = 86_400.0  # Seconds; a partial file of an unknown process is abandoned after them.
 _SQLITE_ENDS = ("", "-journal", "-wal", "-shm")  # Ends of the names that SQLite writes together.
-# Errors of file systems on which a folder cannot be synced.
-_NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
-_IN_ARCHIVE = re.compile(r"(/vsi(?:zip|tar|7z|rar)/\{)(/.+?)(\}.*)")
+# Errors of systems on which a folder cannot be synced; Windows does not even open one.
+_NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
+_IN_ARCHIVE = re.compile(r"(/vsi(?:zip|tar|7z|rar)/\{)(.+?)(\}.*)")
 _UMASK = os.umask(0o077)  # It can only be read by setting it.
 os.umask(_UMASK)
 _cleaned: set[Path] = set()  # Folders that `remove_partial` was given.
@@ -255,7 +256,7 @@ def partial_path(path: Path, before: str = "") -> Path:
 def remove_partial(folder: Path) -> None:
     """Remove the partial files of killed processes in a folder, if it exists.
 
-    Partial files of another machine are removed if they have not changed for a day.
+    Those of another machine, and all on Windows, are removed if they have not changed for a day.
     """
     for path in sorted(folder.glob(f"{_PARTIAL}*")):
         # Another process may be faster, or the file may be another user's.
@@ -275,8 +276,10 @@ def remove_partial_once(folder: Path) -> None:
         _cleaned.add(folder)
 
 
-def is_gone(process: int) -> bool:
-    """Return whether a process of this machine has ended; a zombie has."""
+def is_gone(process: int) -> bool | None:
+    """Return whether a process of this machine has ended; a zombie has. None if nobody knows."""
+    if sys.platform == "win32":  # There, signal 0 is Ctrl-C.
+        return None
     try:
         os.kill(process, 0)
         status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
@@ -295,9 +298,8 @@ def _is_stale(partial: Path) -> bool:
     if writer is None:
         return True
     machine, process = writer.groups()
-    if machine == _machine():
-        return is_gone(int(process))
-    return time.time() - partial.stat().st_mtime > _ABANDONED_S
+    gone = is_gone(int(process)) if machine == _machine() else None
+    return time.time() - partial.stat().st_mtime > _ABANDONED_S if gone is None else gone
 
 
 @cache
@@ -328,28 +330,31 @@ def _open_to_others(path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file or folder is on the disk; some file systems do that for files only."""
-    opened = os.open(path, os.O_RDONLY)
+    """Wait until a file or folder is on the disk; some systems do that for files only."""
+    is_folder = path.is_dir()
     try:
-        os.fsync(opened)
+        # Windows syncs only what may be written.
+        opened = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
     except OSError as error:
-        if not (path.is_dir() and error.errno in _NOT_SYNCED):
+        if not (is_folder and error.errno in _NOT_SYNCED):
             raise
-    finally:
-        os.close(opened)
 
 
 def is_virtual(path: Path) -> bool:
     """Return whether a path is a GDAL path into an archive or the network (`/vsizip/...`)."""
-    return str(path).startswith("/vsi")
+    return path.as_posix().startswith("/vsi")
 
 
-def parts_in_archive(path: Path | str) -> tuple[str, str, str] | None:
+def parts_in_archive(path: Path) -> tuple[str, str, str] | None:
     """Return the beginning, the archive and the end of a GDAL path; None if it has no archive.
 
     For example `/vsizip/{`, `/data/images.zip` and `}/city.tif`.
     """
-    parts = _IN_ARCHIVE.fullmatch(str(path))
+    parts = _IN_ARCHIVE.fullmatch(path.as_posix())
     return (parts[1], parts[2], parts[3]) if parts else None
 
 
@@ -365,10 +370,11 @@ def moved_with(folder: Path, former: str, path: str) -> str:
         If `path` was inside the earlier folder, the same path inside the present one; else the path
         with the same relation to the present folder, if such a file exists; else `path`.
     """
-    if not former or former == str(folder) or not path.startswith("/") or is_virtual(Path(path)):
-        return path
+    old = Path(path)
+    if not former or former == str(folder) or is_virtual(old) or old.anchor != Path(former).anchor:
+        return path  # It is no path, or one on another drive.
     there = os.path.normpath(folder / os.path.relpath(path, former))
-    is_inside = Path(path).is_relative_to(former)
+    is_inside = old.is_relative_to(former)
     return there if is_inside or os.path.lexists(there) else path
 
 

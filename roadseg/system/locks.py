@@ -142,4 +142,4 @@ def _holder(path: Path) -> str:
 def _is_killed(holder: str) -> bool:
     """Return whether the holder of a lock is a process of this machine that has ended."""
     process = re.fullmatch(r"process (\d+)", holder)
-    return process is not None and is_gone(int(process[1]))
+    return process is not None and is_gone(int(process[1])) is True

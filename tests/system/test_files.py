@@ -1,10 +1,11 @@
 import errno
+import ntpath
 import os
 import subprocess
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +18,7 @@ from roadseg.system.files import (
     atomic_write_parts,
     is_gone,
     is_mask_file,
+    moved_with,
     partial_path,
     refuse_to_overwrite,
     remove_partial,
@@ -48,6 +50,24 @@ def spoil(path, error):
 def opened_path(number):
     """Return what a number of an open file stands for."""
     return Path(f"/proc/self/fd/{number}").readlink()
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        (r"C:\run\a\b.tif", r"E:\new\a\b.tif"),
+        (r"C:\images\b.tif", r"C:\images\b.tif"),
+        (r"D:\images\b.tif", r"D:\images\b.tif"),
+        ("/home/me/b.tif", "/home/me/b.tif"),
+        ("resnet34", "resnet34"),
+    ],
+)
+def test_a_file_moves_with_the_one_that_names_it_on_its_own_drive_of_windows(
+    path, there, monkeypatch
+):
+    monkeypatch.setattr(files, "Path", PureWindowsPath)
+    monkeypatch.setattr(files, "os", SimpleNamespace(path=ntpath))
+    assert moved_with(PureWindowsPath(r"E:\new"), r"C:\run", path) == there
 
 
 @pytest.mark.parametrize("path", [Path("a.gpkg"), Path("A.GPKG"), Path("a.shp"), None])
@@ -140,6 +160,15 @@ def test_a_process_is_gone_once_it_has_ended(ended):
             assert time.monotonic() < end
 
 
+def test_no_process_is_asked_where_the_question_would_interrupt_it(tmp_path, ended, monkeypatch):
+    monkeypatch.setattr("sys.platform", "win32")
+    monkeypatch.setattr("os.kill", lambda *_: pytest.fail("Windows sends Ctrl-C"))
+    former = partial_path(tmp_path / "a").name.replace(str(os.getpid()), str(ended))
+    (tmp_path / former).touch()
+    remove_partial(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [former]
+
+
 @pytest.mark.parametrize("end", ["", "-journal", "-wal", "-shm"])
 def test_what_a_killed_process_left_is_gone_before_the_block_begins(tmp_path, ended, end):
     own = partial_path(tmp_path / "a.gpkg").name
@@ -191,6 +220,31 @@ def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_folder_after(tmp_p
     with atomic_write(tmp_path / "a.txt") as partial:
         partial.touch()
     assert synced == [str(partial), str(tmp_path)]
+
+
+def test_a_file_is_synced_where_only_what_may_be_written_is(tmp_path, monkeypatch):
+    def refuse(opened):  # as Windows does
+        if not (opened_path(opened).is_dir() or os.write(opened, b"") == 0):
+            raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr("os.fsync", refuse)
+    with atomic_write(tmp_path / "a.txt") as partial:
+        partial.touch()
+    assert (tmp_path / "a.txt").exists()
+
+
+def test_a_folder_need_not_be_synced_where_it_cannot_be_opened(tmp_path, monkeypatch):
+    really_open = os.open
+
+    def refuse(path, *how):  # as Windows does
+        if Path(path).is_dir():
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return really_open(path, *how)
+
+    (tmp_path / "a").touch()
+    monkeypatch.setattr("os.open", refuse)
+    rename_into_place(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "b").exists()
 
 
 @pytest.mark.parametrize(("number", "is_told"), [(errno.EINVAL, False), (errno.EIO, True)])
