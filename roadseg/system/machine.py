@@ -98,7 +98,7 @@ def format_cpus(cpus: Iterable[int]) -> str:
 
 
 def _affinity() -> Collection[int]:
-    if hasattr(os, "sched_getaffinity"):
+    if sys.platform == "linux":
         return os.sched_getaffinity(0)
     return range(os.cpu_count() or 1)
 
@@ -178,20 +178,21 @@ def _memory_bytes(root: Path) -> int | None:
     total = re.search(r"^MemTotal:\s*(\d+) kB", _text(root / "proc/meminfo"), re.MULTILINE)
     if total:
         return int(total[1]) * 1024
+    if sys.platform == "win32":
+        return None
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        # Windows has no sysconf, and macOS has other names for these values.
+    except (OSError, ValueError):  # A system may have other names for these values.
         return None
 
 
 def peak_memory_mb() -> float | None:
     """Return the peak memory of this process or one of its children, MB; None if not known."""
-    if sys.platform != "linux":
-        return None
-    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    # Linux counts `ru_maxrss` in units of 1024 bytes.
-    return round(max(usage.ru_maxrss for usage in usages) * 1024 / 1e6)
+    if sys.platform == "linux":
+        sources = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        # Linux counts `ru_maxrss` in units of 1024 bytes.
+        return round(max(resource.getrusage(who).ru_maxrss for who in sources) * 1024 / 1e6)
+    return None
 
 
 def _libraries(root: Path) -> dict[str, Path]:
