@@ -109,7 +109,8 @@ def load_checkpoint(folder: Path) -> Checkpoint:
         ) from error
     weights = read_tensors(folder, "best")
     _check_fits(path, weights, named(MODEL, model.state_dict()))
-    _fill(model, {name.removeprefix(MODEL): value for name, value in weights.items()})
+    unnamed = {name.removeprefix(MODEL): value for name, value in weights.items()}
+    model.load_state_dict(unnamed, assign=True)
     return Checkpoint(model.eval(), facts)
 
 
@@ -151,7 +152,7 @@ def init_from(
             mixed = ours[name].clone()
             mixed[-1] = saved[name][-1]
             saved[name] = mixed
-    _fill(model, saved)
+    model.load_state_dict(saved, assign=True)
     taken = f"loaded {len(saved)} tensors"
     if not same_bins:
         taken += (
@@ -181,7 +182,9 @@ def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor
     try:
         with safe_open(path, "pt") as file:
             names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
-            tensors = {name.removeprefix(prefix): file.get_tensor(name) for name in names}
+            # Copies: on Windows, a file that stays mapped cannot be replaced, and what lies
+            # somewhere in a file makes kernels round differently.
+            tensors = {name.removeprefix(prefix): file.get_tensor(name).clone() for name in names}
             facts = parse_json((file.metadata() or {}).get(METADATA, "{}"))
     except (SafetensorError, OSError, ValueError, LookupError, AttributeError) as error:
         raise CheckpointError(
@@ -190,12 +193,6 @@ def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor
     if facts.get(STORED_AS) != "float16":
         return tensors
     return {name: t.float() if t.dtype == torch.float16 else t for name, t in tensors.items()}
-
-
-def _fill(model: nn.Module, weights: Tensors) -> None:
-    # Copies, because what lies somewhere in a file makes kernels round differently.
-    values = {name: value.clone() for name, value in weights.items()}
-    model.load_state_dict(values, assign=True)
 
 
 def _check_fits(path: Path, weights: Tensors, wanted: Tensors) -> None:

@@ -1,6 +1,7 @@
 """Checkpoints: weights and facts come back; anything else is refused in one line."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from roadseg.learn.network.checkpoints import (
     MODEL,
     load_checkpoint,
     named,
+    read_tensors,
     save_checkpoint,
 )
 from roadseg.learn.network.models import NetworkSpec, build_model
@@ -54,6 +56,12 @@ def saved(tmp_path):
     model = small_model()
     save_checkpoint(tmp_path, "best", named(MODEL, model.state_dict()), FACTS)
     return tmp_path, model
+
+
+def test_a_file_whose_tensors_are_in_use_is_not_mapped(saved):  # Windows could not replace it
+    kept = read_tensors(saved[0], "best")
+    assert kept
+    assert str(saved[0]) not in Path("/proc/self/maps").read_text()
 
 
 def test_a_folder_is_enough_to_predict_as_before(saved):
