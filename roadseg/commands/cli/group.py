@@ -103,6 +103,10 @@ class Group(OrderedGroup):
         super().__init__(*values, **options)
         self.purposes: dict[str, list[str]] = {}
 
+    def main(self, *values: Any, **options: Any) -> Any:  # noqa: ANN401 - as click declares it
+        """Run the command line; a glob reaches its command as one word, on Windows too."""
+        return super().main(*values, **{"windows_expand_args": False} | options)
+
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - as click declares it
         """Run the command."""
         try:

@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import io
 import os
 import signal
 import sys
@@ -29,6 +30,12 @@ def last_line(code: object) -> str:
     It is empty for every other code, and where another process prints the line.
     """
     return LAST_LINES.get(code, "") if launcher_id() is None and is_first() else ""
+
+
+def write_any_name() -> None:
+    """Write letters that the character set of stdout lacks, as on Windows, with a backslash."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # As stderr does by itself.
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def look_for_garbage_rarely() -> None:

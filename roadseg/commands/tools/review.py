@@ -22,6 +22,8 @@ from roadseg.system.locks import lock
 from roadseg.system.text import Summary, count, first
 from roadseg.system.workspace import ROAD_NETWORK, Workspace
 
+_LOOK_S = 0.5  # Seconds between two looks at whether the review is finished.
+
 
 @dataclass(frozen=True)
 class ReviewSummary(Summary):
@@ -130,7 +132,8 @@ def _serve(session: ReviewSession, title: str, say: Callable[[str], None]) -> No
         with suppress(KeyboardInterrupt):
             said = "open it in a browser; every edit is kept at once"
             say(f"review    {server.address} ({said}; end with Finish there, or Ctrl+C here)")
-            thread.join()
+            while thread.is_alive():
+                thread.join(_LOOK_S)  # Windows interrupts no wait without an end.
         server.shutdown()
 
 

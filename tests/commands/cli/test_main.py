@@ -8,10 +8,12 @@ import subprocess
 import sys
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
 from click.shell_completion import BashComplete
+from click.testing import CliRunner
 
 from roadseg.commands import stages, tools
 from roadseg.commands.cli.command import json_text
@@ -546,6 +548,24 @@ def test_an_image_whose_name_is_not_utf_8_is_told_in_one_line(fails, tmp_path):
     os.close(os.open(os.fsencode(tmp_path) + b"/caf\xe9.tif", os.O_CREAT))
     told = fails("init", "--images", str(tmp_path), "--labels", str(tmp_path), exit_code=3)
     assert "caf\\udce9.tif': expected a name in UTF-8; rename the file" in told
+
+
+def test_a_name_that_the_character_set_of_a_pipe_lacks_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("QGIS_CUSTOM_CONFIG_PATH", str(tmp_path / "\N{CJK UNIFIED IDEOGRAPH-9053}"))
+    done = CliRunner(charset="cp1252").invoke(main, ["qgis", "install"], catch_exceptions=False)
+    assert r"/\u9053/" in done.stdout
+
+
+def test_a_glob_is_one_word_where_click_would_expand_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.tif").touch()
+    (tmp_path / "b.tif").touch()
+    monkeypatch.setattr("sys.argv", ["roadseg", "init", "--images", "*.tif", "--labels", "c.gpkg"])
+    monkeypatch.setattr("click.core.os", SimpleNamespace(**{**vars(os), "name": "nt"}))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert "unexpected extra argument" not in capsys.readouterr().err
+    assert ended.value.code == DataError.exit_code
 
 
 def test_a_log_file_that_cannot_be_written_is_told_once(tmp_path):

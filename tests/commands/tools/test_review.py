@@ -1,8 +1,10 @@
 """roadseg review from the command line: what it reads, exports and refuses."""
 
 import json
-from contextlib import closing
+import threading
+from contextlib import closing, nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import shapely
 from affine import Affine
 from pyproj import CRS
 
+from roadseg.commands.tools import review
 from roadseg.commands.tools.review import ReviewSummary
 from roadseg.raster.grid import Grid
 from roadseg.report.run_facts import scene_names
@@ -129,6 +132,22 @@ def test_a_folder_of_probabilities_without_graphs_has_no_roads_to_write(call, tm
     assert done.exit_code == 1
     assert "flat: has no road to write; run `roadseg graph` first" in done.stderr
     assert not (tmp_path / "out.gpkg").exists()
+
+
+def test_a_review_waits_in_a_way_that_windows_interrupts(monkeypatch):
+    ended = threading.Event()
+    server = SimpleNamespace(
+        address="http://127.0.0.1/", serve_forever=ended.wait, shutdown=ended.set
+    )
+
+    def join(_, timeout=None):
+        assert timeout is not None, "Windows looks at Ctrl+C only afterwards"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(review, "ReviewServer", lambda *_, **__: nullcontext(server))
+    monkeypatch.setattr("threading.Thread.join", join)
+    review._serve(None, "", list)  # noqa: SLF001 - its command waits for a person
+    assert ended.is_set()
 
 
 def test_a_run_that_somebody_reviews_is_refused(call, folder, tmp_path):
