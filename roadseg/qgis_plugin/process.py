@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -148,6 +149,13 @@ def end(child: subprocess.Popen[str]) -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
+
+
+def words_of(line: str) -> list[str]:
+    """Return the words of a line; quotes keep spaces, and a backslash is that of a path."""
+    words = shlex.shlex(line, posix=True)
+    words.whitespace_split, words.escape, words.commenters = True, "", ""
+    return list(words)
 
 
 def read_progress(line: str) -> dict[str, Any] | None:

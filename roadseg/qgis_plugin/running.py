@@ -14,7 +14,15 @@ from processing.core.ProcessingConfig import ProcessingConfig
 from qgis import core
 from qgis.PyQt.QtCore import Qt
 
-from .process import CancelledError, CommandError, find_command, percent, read_progress, run
+from .process import (
+    CancelledError,
+    CommandError,
+    find_command,
+    percent,
+    read_progress,
+    run,
+    words_of,
+)
 
 COMMAND = "ROADSEG_COMMAND"  # The setting of Processing that names the executable.
 DEGREES = core.QgsCoordinateReferenceSystem("EPSG:4326")
@@ -81,7 +89,7 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
 
     def processAlgorithm(self, parameters: dict[str, Any], context: Any, feedback: Any) -> Results:
         self.parameters, self.context, self.feedback = parameters, context, feedback
-        self.extra = shlex.split(self.text(EXTRA))
+        self.extra = words_of(self.text(EXTRA))
         self._work, self._due = "", 0.0
         try:
             return cast("Results", self.process())

@@ -15,6 +15,7 @@ from roadseg.qgis_plugin.process import (
     percent,
     quality_lines,
     run,
+    words_of,
 )
 
 
@@ -26,6 +27,19 @@ def start(program, folder, *words, show=lambda _: None, is_cancelled=lambda: Fal
 
 def work(done, total, what="graph"):
     return {"what": what, "done": done, "total": total, "unit": "scenes"}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", []),
+        ("--tta  --window-px 512", ["--tta", "--window-px", "512"]),
+        (r"--who 'Ana B' --labels C:\my\a.gpkg", ["--who", "Ana B", "--labels", r"C:\my\a.gpkg"]),
+        (r'--labels="C:\my data\a.gpkg" #1', [r"--labels=C:\my data\a.gpkg", "#1"]),
+    ],
+)
+def test_a_line_of_options_is_divided_where_no_quotes_are(line, words):
+    assert words_of(line) == words
 
 
 @pytest.mark.parametrize(
