@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import MappingProxyType, NoneType
 from typing import Any, Literal, TypeGuard, get_args, get_origin, overload
 
@@ -361,7 +361,8 @@ def with_relative_paths(config: Config, folder: Path) -> Config:
     """Return a config whose paths in an absolute folder start there, so that it can be moved."""
 
     def relative(path: str) -> str:
-        return os.path.relpath(path, folder) if Path(path).is_relative_to(folder) else path
+        is_inside = Path(path).is_relative_to(folder)
+        return Path(path).relative_to(folder).as_posix() if is_inside else path
 
     return _with_paths(config, relative)
 
@@ -374,7 +375,7 @@ def _with_paths(config: Config, change: Callable[[str], str]) -> Config:
 
     def change_weights(name: str | None) -> str | None:
         # Weights are a file, or a name that the library of encoders knows, such as "imagenet".
-        is_path = name is not None and ("/" in name or "." in name)
+        is_path = name is not None and (PurePath(name).name != name or "." in name)
         return str(change_path(Path(str(name)))) if is_path else name
 
     def change_area(text: str | None) -> str | None:

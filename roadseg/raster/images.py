@@ -144,10 +144,14 @@ def open_raster(
     """
     if not is_virtual(path) and not path.exists():
         raise DataError(f"{path} does not exist")
-    remote = is_virtual(path) and _REMOTE.search(str(path))
+    name = path.as_posix()  # GDAL's own paths have slashes on Windows, too.
+    remote = is_virtual(path) and _REMOTE.search(name)
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        opened = open_self_contained(str(path), str(path)) if remote else rasterio.open(path)
+        if remote:
+            opened = open_self_contained(name, name)
+        else:
+            opened = rasterio.open(name if is_virtual(path) else path)
         with (
             opened as source,
             _coloured(path, source) if as_image else nullcontext(source) as image,
@@ -340,7 +344,9 @@ def _coloured(
         return nullcontext(source)
     is_opaque = all(alpha == _OPAQUE for *_, alpha in source.colormap(1).values())
     # The options begin at the first question mark, which the path of an address has as well.
-    name = re.sub(r"^/vsicurl\?url=(.+)", lambda url: f"/vsicurl/{unquote(url[1])}", str(path))
+    name = re.sub(
+        r"^/vsicurl\?url=(.+)", lambda url: f"/vsicurl/{unquote(url[1])}", path.as_posix()
+    )
     opened: AbstractContextManager[rasterio.DatasetReader] = rasterio.open(
         f"vrt://{name}?expand={'rgb' if is_opaque else 'rgba'}&if={source.driver}"
     )

@@ -174,7 +174,9 @@ def source_path(text: str) -> Path:
     if is_web:
         return Path(f"/vsicurl?url={_encoded(text)}")
     if scheme.lower() == "file":
-        return Path("/" + rest.lstrip("/"))
+        from urllib.request import url2pathname
+
+        return Path(url2pathname(f"/{rest.lstrip('/')}"))
     if scheme.lower() not in _NETWORKS:
         raise DataError(
             f"{text}: unknown kind of address; use one that starts with https, "

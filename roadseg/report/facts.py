@@ -1,6 +1,7 @@
 """Facts of a report: the records, tables, curves and credits of a run as JSON values."""
 
 import csv
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Any
@@ -90,9 +91,9 @@ def with_short_paths(value: Any, project: Path) -> Any:  # noqa: ANN401 - any JS
     """
 
     def shorten(text: str) -> str:
-        inside = text.replace(f"{project}/", "")
+        inside = text.replace(f"{project}{os.sep}", "")
         path, colon, rest = inside.partition(": ")
-        if not path.startswith("/"):
+        if not PurePath(path).root:
             return inside
         return f"…/{'/'.join(PurePath(path).parts[-2:])}{colon}{rest}"
 

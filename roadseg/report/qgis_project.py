@@ -110,7 +110,7 @@ def _groups(
     def near(file: Path) -> str:
         if not file.is_relative_to(folder.parent):
             return str(file)
-        relative = os.path.relpath(file, folder)
+        relative = Path(os.path.relpath(file, folder)).as_posix()
         return relative if relative.startswith("..") else f"./{relative}"
 
     def roads(name: str, graph: RoadGraph) -> Iterator[_Layer]:

@@ -86,7 +86,7 @@ def parts_of(path: Path) -> Iterator[tuple[str, Path]]:
     """Yield the files that belong to one, each with a name that does not change when all move."""
     if path.is_dir():
         inside = (part for part in path.rglob("*") if part.is_file() and part.suffix != ".lock")
-        yield from ((str(part.relative_to(path)), part) for part in inside)
+        yield from ((part.relative_to(path).as_posix(), part) for part in inside)
         return
     yield "", path
     ends = _OF_SHAPEFILE if path.suffix.lower() == ".shp" else _OF_RASTER

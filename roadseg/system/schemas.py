@@ -9,7 +9,7 @@ keys, and uses another format if it changes the meaning of a key.
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -32,14 +32,14 @@ _SHOWN = 3  # Faults of a file that an error names.
 
 
 def _leads_nowhere_else(name: str) -> str:
-    if name in ("", ".", "..") or "/" in name or "\0" in name:
+    if name in ("", ".", "..") or PurePath(name).name != name or "\0" in name:
         raise ValueError(f"expected a name without a path to another folder, got {name!r:.60}")
     return name
 
 
 def _stays_inside(path: str) -> str:
-    parts = PurePosixPath(path).parts
-    if not parts or parts[0] == "/" or ".." in parts or "\0" in path:
+    there = PurePath(path)
+    if not there.parts or there.anchor or ".." in there.parts or "\0" in path:
         raise ValueError(f"expected the path of a file inside the folder, got {path!r:.60}")
     return path
 

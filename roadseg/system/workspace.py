@@ -1,7 +1,7 @@
 """The run folder: the names of the files of all stages, which are defined only here."""
 
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Literal
 
 from roadseg.errors import DataError, MissingInputError
@@ -116,7 +116,7 @@ class Workspace:
 
 def _inside(scene: str) -> str:
     """Return the name of a scene; refuse a name that leads out of its folder."""
-    if "/" in scene or "\0" in scene:
+    if PurePath(scene).name != scene or "\0" in scene:
         raise DataError(
             f"{scene!r:.100} is not a valid scene name, because it points outside the run "
             "folder; run `roadseg prepare --force`"

@@ -245,6 +245,7 @@ def test_a_name_has_no_suffixes(path, name):
         ("gs://bucket/a.tif", "/vsigs/bucket/a.tif"),
         ("az://box/a.tif", "/vsiaz/box/a.tif"),
         ("file:///data/a.tif", "/data/a.tif"),
+        ("file:///my%20data/a.tif", "/my data/a.tif"),
         ("https://host/in/a.tif", "/vsicurl?url=https%3A%2F%2Fhost/in/a.tif"),
         ("/vsicurl/https://host/a.tif", "/vsicurl?url=https%3A%2F%2Fhost/a.tif"),
         ("https://host/a.tif?k=1/2", "/vsicurl?url=https%3A%2F%2Fhost/a.tif%3Fk%3D1%2F2"),

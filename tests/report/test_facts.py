@@ -1,6 +1,6 @@
 """Facts of a report: paths that name no folder of the disk."""
 
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import pytest
 
@@ -24,6 +24,22 @@ PROJECT = Path("/home/me/project")
 )
 def test_paths_are_told_from_the_project_on(text, short):
     assert with_short_paths({"of": [text, 1, None]}, PROJECT) == {"of": [short, 1, None]}
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        (r"C:\Users\me\project\images\a.tif", r"images\a.tif"),
+        (r"D:\data\x\a.tif: cannot be read", "…/x/a.tif: cannot be read"),
+        (r"\vsizip\{C:\data\x.zip}\a.tif", "…/x.zip}/a.tif"),
+        ("resnet34", "resnet34"),
+    ],
+)
+def test_paths_of_windows_are_told_from_the_project_on(text, short, monkeypatch):
+    monkeypatch.setattr("os.sep", "\\")
+    monkeypatch.setattr("roadseg.report.facts.PurePath", PureWindowsPath)
+    project = PureWindowsPath(r"C:\Users\me\project")
+    assert with_short_paths(text, project) == short
 
 
 @pytest.mark.parametrize("table", [b"", b"\xff\x00", b"a,b\n", b"epoch\n1,2\n"])

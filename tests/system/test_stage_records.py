@@ -2,6 +2,7 @@ import json
 import logging
 import shutil
 from dataclasses import dataclass, field
+from pathlib import PureWindowsPath
 
 import pytest
 
@@ -178,6 +179,16 @@ def test_a_record_that_names_an_output_elsewhere_is_refused_and_nothing_is_moved
         with pytest.raises(DataError, match=r"outputs.*inside the folder.*delete it, and run"):
             act()
     assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", [r"..\..\x", r"C:\x", "C:x", r"\\host\share\x"])
+def test_on_windows_a_backslash_and_a_drive_lead_elsewhere_as_well(path, name, monkeypatch):
+    finish(path, "a.tif")
+    held = json.loads(path.read_text())
+    path.write_text(json.dumps(held | {"outputs": {name: "1f"}}))
+    monkeypatch.setattr("roadseg.system.schemas.PurePath", PureWindowsPath)
+    with pytest.raises(DataError, match=r"outputs.*inside the folder"):
+        stage(path).reason()
 
 
 def test_a_run_that_moved_is_up_to_date_and_names_its_new_place(path, tmp_path):

@@ -1,8 +1,8 @@
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import pytest
 
-from roadseg.errors import MissingInputError
+from roadseg.errors import DataError, MissingInputError
 from roadseg.system.workspace import Workspace, require
 
 
@@ -15,6 +15,15 @@ def test_every_name_lies_in_the_run_folder_and_differs():
     names += [run.train_record(0), run.train_record(1)]
     assert len(set(names)) == len(names)
     assert all(Path("runs/a") in name.parents for name in names)
+
+
+@pytest.mark.parametrize("scene", [r"..\x", r"C:\x", "C:x"])
+def test_on_windows_a_scene_with_a_backslash_or_a_drive_lies_elsewhere(
+    tmp_path, scene, monkeypatch
+):
+    monkeypatch.setattr("roadseg.system.workspace.PurePath", PureWindowsPath)
+    with pytest.raises(DataError, match="points outside the run folder"):
+        Workspace(tmp_path).mask(scene)
 
 
 def test_names_touch_no_files(tmp_path):

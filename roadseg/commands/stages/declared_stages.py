@@ -385,7 +385,9 @@ def _shown_files(workspace: Workspace) -> dict[str, str]:
     ]
     every = [*records, *tables, workspace.edits, *scenes, *folds]
     contents = fingerprints(path for path in every if path.is_file())
-    return {str(path.relative_to(workspace.root)): digest for path, digest in contents.items()}
+    return {
+        path.relative_to(workspace.root).as_posix(): digest for path, digest in contents.items()
+    }
 
 
 _STAGES: dict[str, Callable[[Config, Workspace], Stage]] = {

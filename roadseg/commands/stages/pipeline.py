@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import PurePath
 from typing import Any
 
 from roadseg.commands.stages.declared_stages import declared_stage, renewed_before
@@ -90,7 +91,7 @@ def check_training(config: Config) -> None:
     named = {"train.init": config.train.init}
     if config.split.method == "file":
         named["split.file"] = config.split.file
-    if weights and "/" in weights:
+    if weights and PurePath(weights).name != weights:
         named["train.encoder_weights"] = with_home(weights)
     for key, path in named.items():
         if path is not None and not path.exists():

@@ -357,4 +357,6 @@ def path_from(path: str, folder: Path) -> str:
     """
     here = Path.cwd()
     project = here if folder.is_relative_to(here) else folder
-    return os.path.relpath(path, folder) if Path(path).is_relative_to(project) else path
+    if not Path(path).is_relative_to(project):
+        return path
+    return Path(os.path.relpath(path, folder)).as_posix()

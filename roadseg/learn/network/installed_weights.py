@@ -5,7 +5,7 @@ No code of the package is run. The first weights of a training are also chosen h
 
 import importlib.util
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from roadseg.errors import CheckpointError
 from roadseg.learn.network.checkpoint_facts import checkpoint_path, read_checkpoint_facts
@@ -67,7 +67,8 @@ def is_like_starter(options: TrainOptions, *, bands: int) -> bool:
 
 def names_file(encoder_weights: str) -> bool:
     """Return whether encoder weights name a file or folder, by a slash or a suffix of files."""
-    return "/" in encoder_weights or encoder_weights.endswith(_SUFFIXES)
+    has_folder = PurePath(encoder_weights).name != encoder_weights
+    return has_folder or encoder_weights.endswith(_SUFFIXES)
 
 
 def first_weights(options: TrainOptions) -> dict[str, str]:

@@ -112,7 +112,7 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
 def _gdal_name(path: Path) -> str:
     """Return what GDAL calls a file, after a look at whether it is there."""
     if is_virtual(path):
-        return str(path)
+        return path.as_posix()
     try:
         if not path.exists():
             raise DataError(f"{path} does not exist")
