@@ -58,6 +58,7 @@ from roadseg.system.workspace import ROAD_NETWORK, Workspace
 _PIXELS = 24_000_000  # Most pixels of all images together.
 _SIDE_PX = (256, 4096)  # Pixels; smallest and largest side of one image.
 _PHOTO, _PROBABILITY = 0.7, 0.8  # Share of the bytes of a scene, and of those the photo leaves.
+_NEAR_M = 10.0  # Metres; scenes with roads this close to a network belong to it.
 _SNAP_M = 500.0  # Metres; largest distance to the nearest road, as in `roadseg route`.
 _TOLERANCE_M = CompareOptions().tolerance_m
 _SHORTEST_M = 5.0  # Metres; shorter roads are not shown as missed or false.
@@ -355,8 +356,9 @@ def _networks(
     if not path.exists():
         return {}, frozenset()
     graph = read_gpkg(path)
-    source = graph.column("source", "")
-    joined = frozenset(read_summary(record, _Joined).joined if record.exists() else source.tolist())
+    is_known = record.exists()
+    names = read_summary(record, _Joined).joined if is_known else _scenes_along(graph, scenes)
+    joined = frozenset(names)
     inside = {
         number: joined.intersection(scenes[row].name for row in area.scenes)
         for number, area in enumerate(areas)
@@ -366,11 +368,24 @@ def _networks(
         return dict.fromkeys(inside, graph), joined
     # The network is on several maps; the source scene of an edge tells on which. Roads that are far
     # from its zone are too long there.
+    source = graph.column("source", "")
     parts = {
         number: to_crs(take_edges(graph, np.isin(source, list(names))), areas[number].crs)
         for number, names in inside.items()
     }
     return parts, joined
+
+
+def _scenes_along(network: RoadGraph, scenes: Sequence[ReportScene]) -> list[str]:
+    """Return the names of the scenes whose roads are near a network."""
+    tree, names = shapely.STRtree(network.lines), []
+    for scene in scenes:
+        if scene.graph is not None and not scene.grid.is_local:
+            lines = to_crs(scene.graph, network.crs).lines
+            middles = shapely.line_interpolate_point(lines, 0.5, normalized=True)
+            if tree.query(middles, predicate="dwithin", distance=_NEAR_M).size:
+                names.append(scene.name)
+    return names
 
 
 def _encode_graphs(shown: ReportScenes, precision: Precision) -> list[dict[str, Any]]:
