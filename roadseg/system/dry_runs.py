@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from roadseg.system.text import about_memory, about_time, count
+from roadseg.system.text import about_time, count
 
 UNKNOWN = "unknown: no earlier run"
 
@@ -17,8 +17,7 @@ class Plan:
         why: reason why it would run or not.
         writes: paths of files and folders that it would write.
         seconds: estimated duration; None if unknown.
-        memory_mb: estimated peak memory of a process; None if unknown.
-        based_on: origin of these two estimates.
+        based_on: origin of this estimate.
         renews: whether its outputs may differ from the earlier ones, so that later stages run too.
     """
 
@@ -27,7 +26,6 @@ class Plan:
     why: str
     writes: list[str]
     seconds: float | None = None
-    memory_mb: float | None = None
     based_on: str = UNKNOWN
     renews: bool = True
 
@@ -35,18 +33,14 @@ class Plan:
         """Return the dry run as a table."""
         if not self.runs:
             return f"{self.stage:<9} up to date: {self.why}"
+        takes = self.based_on
+        if self.seconds is not None:
+            takes = f"{about_time(self.seconds)} ({self.based_on})"
         return (
             f"{self.stage:<9} will run: {self.why}\n"
             f"  writes  {', '.join(map(_near, self.writes))}\n"
-            f"  takes   {self._duration_and_memory()}"
+            f"  takes   {takes}"
         )
-
-    def _duration_and_memory(self) -> str:
-        if self.seconds is None and self.memory_mb is None:
-            return self.based_on
-        time = "time unknown" if self.seconds is None else about_time(self.seconds)
-        memory = "unknown" if self.memory_mb is None else about_memory(self.memory_mb)
-        return f"{time}, memory {memory} ({self.based_on})"
 
 
 @dataclass(frozen=True)

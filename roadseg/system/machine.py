@@ -11,9 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-if sys.platform == "linux":
-    import resource
-
 _ROOT = Path("/")
 # Each library with the names with which its file may begin; the first that there is counts.
 _LIBRARIES = {
@@ -184,15 +181,6 @@ def _memory_bytes(root: Path) -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (OSError, ValueError):  # A system may have other names for these values.
         return None
-
-
-def peak_memory_mb() -> float | None:
-    """Return the peak memory of this process or one of its children, MB; None if not known."""
-    if sys.platform == "linux":
-        sources = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-        # Linux counts `ru_maxrss` in units of 1024 bytes.
-        return round(max(resource.getrusage(who).ru_maxrss for who in sources) * 1024 / 1e6)
-    return None
 
 
 def _libraries(root: Path) -> dict[str, Path]:

@@ -15,7 +15,6 @@ from roadseg.errors import DataError, MissingInputError, OutputError
 from roadseg.system.dry_runs import UNKNOWN, Plan
 from roadseg.system.files import moved_with
 from roadseg.system.fingerprints import fingerprints
-from roadseg.system.machine import peak_memory_mb
 from roadseg.system.records import (
     changes,
     key_of,
@@ -57,7 +56,6 @@ class Record(BaseModel):
         inputs: fingerprint of each input, by a name that does not change when files move.
         outputs: fingerprint of each file that the stage wrote, by its path relative to the folder.
         seconds: duration of the stage; the sum of all parts if it was interrupted.
-        peak_mb: peak memory of its process.
     """
 
     model_config = TOLERANT
@@ -71,7 +69,6 @@ class Record(BaseModel):
     outputs: dict[InsidePath, str] = {}
     versions: dict[str, str] = {}
     seconds: float = 0.0
-    peak_mb: float | None = None
     summary: dict[str, Any] | None = None
 
     @property
@@ -242,7 +239,7 @@ class Stage:
     def plan(
         self, reason: Reason | None, *, writes: Iterable[Path] = (), now: float | None = None
     ) -> Plan:
-        """Return the dry run of the stage, with the time and the memory of its last run.
+        """Return the dry run of the stage, with the time of its last run.
 
         Args:
             reason: why it would run; None if it would not.
@@ -251,18 +248,13 @@ class Stage:
         """
         if reason is None:
             return Plan(self.path.stem, runs=False, why="nothing has changed", writes=[])
-        earlier = read_record(self.path)
-        seconds, basis = self._seconds(earlier, now)
-        memory_mb = earlier.peak_mb if earlier else None
-        if memory_mb:
-            basis = f"{basis}; memory: the peak of its process"
+        seconds, basis = self._seconds(read_record(self.path), now)
         return Plan(
             self.path.stem,
             runs=True,
             why=reason.text,
             writes=[str(path) for path in list(writes) or self.writes],
             seconds=seconds,
-            memory_mb=memory_mb,
             based_on=basis,
             renews=reason.renews,
         )
@@ -352,7 +344,6 @@ class Stage:
             inputs=dict(self.made_from.inputs),
             versions=versions(),
             seconds=round(before_s + now_s - self._written_s, 3),
-            peak_mb=peak_memory_mb(),
             outputs=dict(outputs or {}),
             summary=summary,
         )

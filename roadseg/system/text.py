@@ -38,11 +38,6 @@ def one_line(message: object) -> str:
     return " ".join(str(message).split())
 
 
-def about_memory(megabytes: float) -> str:
-    """Return an amount of memory in words: `about 1.5 GB`."""
-    return f"about {megabytes / 1000:.1f} GB"
-
-
 def about_time(seconds: float) -> str:
     """Return a time in words, in the unit of which there are at least two: `about 90 min`."""
     for unit, length in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):

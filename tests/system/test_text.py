@@ -1,7 +1,6 @@
 import pytest
 
 from roadseg.system.text import (
-    about_memory,
     about_time,
     count,
     first,
@@ -30,10 +29,6 @@ def test_what_an_error_says_in_lines_is_one_line():
 def test_of_many_names_the_first_are_listed_and_the_others_counted():
     assert first(["a", "b"], 2) == "a, b"
     assert first(["a", "b", "c", "d"], 2) == "a, b and 2 more"
-
-
-def test_memory_is_said_in_gigabytes():
-    assert about_memory(1549) == "about 1.5 GB"
 
 
 @pytest.mark.parametrize(

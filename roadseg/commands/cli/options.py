@@ -287,7 +287,7 @@ FORCE = click.option("--force", is_flag=True, help="Run again even if nothing ha
 DRY_RUN = click.option(
     "--dry-run",
     is_flag=True,
-    help="Show what would run, with its files, time and memory, without running it.",
+    help="Show what would run, with its files and time, without running it.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 

@@ -92,11 +92,10 @@ def test_a_changed_setting_is_named_and_the_stages_after_it_run_too(planned, sta
     assert after == [f"after {name}" for name in STAGES[first:-1]]
 
 
-def test_time_and_memory_are_those_of_the_last_run_here(planned, finished_city):
+def test_the_time_is_that_of_the_last_run_here(planned, finished_city):
     record = json.loads((finished_city / "run/graph.json").read_text())
     found = planned("graph", "--force")
     assert found["seconds"] == pytest.approx(record["seconds"])
-    assert found["memory_mb"] == record["peak_mb"] > 0
     assert "the last run took" in found["based_on"]
 
 
@@ -124,9 +123,7 @@ def test_masks_from_elsewhere_are_counted_and_their_graphs_named(planned):
 def test_a_project_that_never_ran_knows_no_time(planned):
     found = planned("run", "--run", "elsewhere")["stages"]
     assert [plan["why"] for plan in found[:2]] == ["no earlier run", "after prepare"]
-    assert {(p["seconds"], p["memory_mb"], p["based_on"]) for p in found} == {
-        (None, None, "unknown: no earlier run")
-    }
+    assert {(p["seconds"], p["based_on"]) for p in found} == {(None, "unknown: no earlier run")}
 
 
 def test_a_training_whose_time_is_limited_is_planned_for_it(planned):
@@ -170,14 +167,14 @@ def test_an_interrupted_stage_runs_again(tmp_path):
     stage.begin()
     found = stage.plan(stage.reason(), now=1)
     assert (found.runs, found.why, found.seconds) == (True, "the last run did not finish", None)
-    assert found.based_on.startswith("unknown: the last run did not finish; memory: ")
+    assert found.based_on == "unknown: the last run did not finish"
 
 
 def test_the_amount_of_work_is_told_once_if_it_is_the_same(tmp_path):
     stage = Stage(tmp_path / "graph.json", lambda: MadeFrom({}, {}), unit="trials")
     stage.finish(Done(seconds=30.0, trials=10), [])
     found = stage.plan(stage.reason(force=True), now=10)
-    assert found.based_on.startswith("the last run took 30.0 s for 10 trials; memory: ")
+    assert found.based_on == "the last run took 30.0 s for 10 trials"
 
 
 def test_what_a_summary_does_not_count_of_the_time_is_part_of_it(tmp_path):
