@@ -103,7 +103,6 @@ def fetch() -> None:
     metavar="FOLDER",
     help="Folder for the GeoTIFFs and their records.",
 )
-@click.option("--name", metavar="NAME", help="Name of the GeoTIFF, without suffix.")
 @together(CACHE, RATE, *OF_IMAGES)
 @click.option("--dry-run", is_flag=True, help="Show what would be fetched, and how much it is.")
 @shown

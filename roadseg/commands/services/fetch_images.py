@@ -46,7 +46,8 @@ def run(
         DataError: if the service cannot be read, or has nothing in the area.
         OutputError: if an image cannot be written.
     """
-    _check(request)
+    if request.zoom is not None and request.gsd_m is not None:
+        raise ConfigError("--zoom and --gsd-m: both choose the size of the pixels; give one")
     area = read_area(request.area)
     policy = policy or RequestPolicy(per_second=request.rate, hosts=frozenset(request.hosts))
     client = Client(
@@ -71,17 +72,6 @@ def is_service(source: str) -> bool:
         return False
     is_ogc = "wmts" in address or "wms" in parts.path or "service=wms" in parts.query
     return is_ogc or parts.path.endswith(_JSON_SUFFIXES)
-
-
-def _check(request: ImageRequest) -> None:
-    """Refuse options that contradict each other."""
-    if request.zoom is not None and request.gsd_m is not None:
-        raise ConfigError("--zoom and --gsd-m: both choose the size of the pixels; give one")
-    name = request.name or "image"
-    if Path(name).name != name or name.startswith("."):
-        raise ConfigError(
-            f"--name {name}: expected the name of a file without folders; --output names the folder"
-        )
 
 
 def _fetch(fetch: Fetch) -> FetchSummary:

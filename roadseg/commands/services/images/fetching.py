@@ -4,6 +4,7 @@ import logging
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -64,7 +65,6 @@ class ImageRequest(FetchOptions):
     source: str
     area: str
     output: Path
-    name: str | None = None
     cache: Path | None = None
     rate: float = 10.0
 
@@ -204,11 +204,10 @@ class Fetch:
         )
 
     def path(self, *parts: str) -> Path:
-        """Return the file of an image, named by service, level and area unless a name is given."""
+        """Return the file of an image, named by service, level and area."""
         text = self.request.area
         ground = text if _BOX.fullmatch(text) else Path(text).stem
-        usual = "_".join(filter(None, map(slug, [*parts, ground])))
-        name = (self.request.name or usual).removesuffix(".tif")
+        name = "_".join(filter(None, map(slug, [*parts, ground])))
         return self.request.output / f"{name}.tif"
 
     def require_within_limit(self, size_mb: float, what: str) -> None:
@@ -253,21 +252,15 @@ def is_fetched(image: Path, origin: ImageOrigin) -> bool:
     """
     if not image.exists():
         return False
-    try:
+    asked = {name: getattr(origin, name) for name in _ASKED}
+    with suppress(OSError, ValueError, KeyError, TypeError):
         record = parse_json(_record_path(image))
-        before = {name: record[name] for name in _ASKED}
-        is_same = record["key"] == origin.key and record["bytes"] == image.stat().st_size
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise OutputError(
-            f"{image}: exists and was not fetched (there is no {_record_path(image).name} for it); "
-            "choose another name with --name, or remove it"
-        ) from error
-    if before != {name: getattr(origin, name) for name in _ASKED}:
-        raise OutputError(
-            f"{image}: exists and was fetched from {before['source']} {before['layer']} for "
-            f"{before['area']}; choose another name with --name, or remove it"
-        )
-    return bool(is_same)
+        if asked == {name: record[name] for name in _ASKED}:
+            return bool(record["key"] == origin.key and record["bytes"] == image.stat().st_size)
+    raise OutputError(
+        f"{image}: exists, and {_record_path(image).name} does not say that it was fetched from "
+        f"{' '.join(filter(None, asked.values()))}; use another --output, or remove it"
+    )
 
 
 def tags_of(origin: ImageOrigin) -> dict[str, str]:

@@ -100,12 +100,10 @@ def fetch_rasters(fetch: Fetch, rasters: Sequence[RemoteRaster]) -> FetchSummary
     """Fetch the part of each raster that lies in the area, as an image.
 
     Raises:
-        ConfigError: if it is more than the limit, or one name is given for several images.
+        ConfigError: if it is more than the limit.
         DataError: if a raster cannot be read, or none touches the area.
         OutputError: if an image cannot be written, or another one has its name.
     """
-    if fetch.request.name and len(rasters) > 1:
-        raise ConfigError(f"--name: found {len(rasters)} images, expected one; leave the name out")
     plans = [plan for raster in rasters if (plan := _plan(fetch, raster)) is not None]
     if not plans:
         raise DataError(f"{without_keys(fetch.request.source)}: lies outside of {fetch.area.text}")

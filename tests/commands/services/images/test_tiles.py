@@ -160,20 +160,15 @@ def test_a_dry_run_asks_for_one_tile_and_writes_no_image(fetch, world, tmp_path)
     assert files(tmp_path / "images") == []
 
 
-def test_another_source_or_area_does_not_replace_an_image(fetch):
-    fetch(XYZ, zoom=16, name="city")
-    with pytest.raises(OutputError, match=r"was fetched from .* for 8\.68"):
-        fetch(XYZ, zoom=16, name="city", area="8.68,49.40,8.69,49.406")
-    with pytest.raises(OutputError, match="choose another name with --name"):
-        fetch("/xyz/{z}/{x}/{y}.jpg", zoom=16, name="city")
-
-
-def test_an_image_that_was_not_fetched_is_kept(fetch, tmp_path):
-    (tmp_path / "images").mkdir()
-    (tmp_path / "images" / "city.tif").write_bytes(b"mine")
-    with pytest.raises(OutputError, match="exists and was not fetched"):
-        fetch(XYZ, zoom=16, name="city")
-    assert (tmp_path / "images" / "city.tif").read_bytes() == b"mine"
+def test_an_image_that_is_not_of_this_fetch_is_kept(fetch):
+    (image,) = fetch(XYZ, zoom=16).images
+    with pytest.raises(OutputError, match="use another --output"):
+        fetch("/xyz/{z}/{x}/{y}.jpg", zoom=16)
+    image.image.with_name(f"{image.image.stem}.source.json").unlink()
+    image.image.write_bytes(b"mine")
+    with pytest.raises(OutputError, match="use another --output"):
+        fetch(XYZ, zoom=16)
+    assert image.image.read_bytes() == b"mine"
 
 
 def test_a_full_disk_leaves_nothing_half_written(fetch, tmp_path, largest_file):
