@@ -154,7 +154,10 @@ def atomic_write_folder(folder: Path) -> Iterator[Path]:
         for written in partial.rglob("*"):
             _open_to_others(written)
             _sync(written)
-        _put_folder(partial, folder, former)
+        # A folder that is not empty cannot be replaced, so the former one makes room first.
+        with suppress(FileNotFoundError):
+            folder.rename(former)
+        rename_into_place(partial, folder)
 
 
 @contextmanager
@@ -229,23 +232,6 @@ def rename_into_place(partial: Path, path: Path) -> None:
     partial.replace(path)
     # The new name is on the disk only once the folder is.
     _sync(path.parent)
-
-
-def _put_folder(partial: Path, folder: Path, former: Path) -> None:
-    """Rename a folder to its final name, after any that another process puts there meanwhile."""
-    while True:
-        # A folder that is not empty cannot be replaced, so the former one makes room first. Another
-        # process may do the same between the two steps; then both are tried again.
-        with suppress(FileNotFoundError):
-            folder.rename(former)
-        try:
-            rename_into_place(partial, folder)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-            shutil.rmtree(former, ignore_errors=True)
-        else:
-            return
 
 
 def partial_path(path: Path, before: str = "") -> Path:

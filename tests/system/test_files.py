@@ -35,8 +35,8 @@ from roadseg.system import files
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(300):
-    with getattr(files, sys.argv[1])(Path(sys.argv[2])) as partial:
-        (partial if sys.argv[1] == "atomic_write" else partial / "b").write_text("all of it")
+    with files.atomic_write(Path(sys.argv[1])) as partial:
+        partial.write_text("all of it")
 """
 
 
@@ -196,9 +196,8 @@ def test_what_a_process_is_writing_stays(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [other]
 
 
-@pytest.mark.parametrize("kind", ["atomic_write", "atomic_write_folder"])
-def test_of_processes_that_write_the_same_each_ends_well(tmp_path, kind):
-    words = [sys.executable, "-c", WRITE, kind, str(tmp_path / "a")]
+def test_of_processes_that_write_the_same_each_ends_well(tmp_path):
+    words = [sys.executable, "-c", WRITE, str(tmp_path / "a")]
     processes = [
         subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(3)
     ]
@@ -210,8 +209,7 @@ def test_of_processes_that_write_the_same_each_ends_well(tmp_path, kind):
     assert [process.communicate()[0] for process in processes] == [b"", b"", b""]
     assert [process.returncode for process in processes] == [0, 0, 0]
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
-    written = tmp_path / "a" if kind == "atomic_write" else tmp_path / "a" / "b"
-    assert written.read_text() == "all of it"
+    assert (tmp_path / "a").read_text() == "all of it"
 
 
 def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_folder_after(tmp_path, monkeypatch):
