@@ -65,19 +65,21 @@ def image_paths(patterns: Iterable[str], *, setting: str = "imagery.images") -> 
 def name_images(paths: Collection[Path]) -> dict[str, Path]:
     """Name images after their files; if two are the same, also after their folders.
 
+    Names that differ by case alone are the same, as they are for files on Windows and macOS.
+
     Raises:
         DataError: if two would still have the same name.
     """
-    times = Counter(stem(path) for path in paths)
+    times = Counter(stem(path).casefold() for path in paths)
     named: dict[str, Path] = {}
+    taken: dict[str, Path] = {}
     for path in paths:
         name = stem(path)
-        if times[name] > 1:
+        if times[name.casefold()] > 1:
             name = f"{path.parent.name.strip('{}')}_{name}"
-        if named.setdefault(name, path) != path:
-            raise DataError(
-                f"{named[name]} and {path} would have the same name; rename one of them"
-            )
+        if (other := taken.setdefault(name.casefold(), path)) != path:
+            raise DataError(f"{other} and {path} would have the same name; rename one of them")
+        named[name] = path
     return named
 
 
