@@ -25,8 +25,9 @@ def overlapping_pairs(
 ) -> Pairs:
     """Find pairs of overlapping footprints; those without georeference overlap none.
 
-    Footprints of one zone are compared in its metres, those of different zones in degrees. Tiles
-    whose edges only touch do not overlap. The time grows with the number of footprints and pairs.
+    Footprints are compared in the metres of their zone, those of two zones in the metres of both.
+    Tiles whose edges only touch do not overlap. The time grows with the number of footprints and
+    pairs.
 
     Args:
         corners_m: shape (n, 4, 2), x and y of the corners in order around each footprint, in
@@ -39,19 +40,18 @@ def overlapping_pairs(
     """
     corners, number = np.asarray(corners_m).reshape(-1, 4, 2), np.asarray(zones, dtype=np.int64)
     overlapping = [np.empty((0, 2), dtype=np.int64)]
-    placed = np.flatnonzero(number != NO_ZONE)
-    different = np.unique(number[placed])
-    for zone in different:
-        here = np.flatnonzero(number == zone)
-        overlapping.append(
-            here[_overlapping(corners[here], _candidates(corners[here], share), share)]
-        )
-    if len(different) > 1:
-        degrees = unbroken(corners_degrees(corners[placed], number[placed]))
-        pairs = _candidates(degrees, share)
-        across = number[placed][pairs[:, 0]] != number[placed][pairs[:, 1]]
-        overlapping.append(placed[_overlapping(degrees, pairs[across], share)])
-    return _distinct(np.concatenate(overlapping), nodes=len(corners))
+    middle = corners.mean(axis=1, keepdims=True)
+    # Shrunk by this share, tiles that only touch do not meet, but the smaller one of a pair does.
+    inner = shapely.polygons(middle + (corners - middle) * np.sqrt(1 - share))
+    for zone in np.unique(number[number != NO_ZONE]).tolist():
+        here, shapes = np.flatnonzero(number == zone), _shapes_in(corners, number, zone)
+        row, other = shapely.STRtree(shapes).query(inner[here], predicate="intersects")
+        pairs = np.column_stack([here[row], other])[here[row] != other]
+        first, second = shapes[pairs].T
+        smaller = np.minimum(shapely.area(first), shapely.area(second))
+        is_overlap = shapely.area(shapely.intersection(first, second)) > share * smaller
+        overlapping.append(np.sort(pairs[is_overlap], axis=1))
+    return np.unique(np.concatenate(overlapping), axis=0)
 
 
 def corners_degrees(corners_m: Corners, zones: Sequence[int] | Ints) -> Corners:
@@ -189,45 +189,25 @@ def same_place_pairs(chips: Sequence[ChipRecord], labels: Mapping[str, Path]) ->
     return np.concatenate([overlaps, of_labels])
 
 
-def _candidates(corners: Corners, share: float) -> Pairs:
-    """Return candidate pairs, with all pairs that share more than `share` of the smaller footprint.
-
-    Footprints shrunk by this share of their area are tested, which excludes tiles that only touch.
-    """
-    middle = corners.mean(axis=1, keepdims=True)
-    inner = _polygons(middle + (corners - middle) * np.sqrt(1 - share))
-    first, second = shapely.STRtree(_polygons(corners)).query(inner, predicate="intersects")
-    return _distinct(np.column_stack([first, second])[first != second], nodes=len(corners))
-
-
-def _distinct(pairs: Pairs, *, nodes: int) -> Pairs:
-    """Return each pair once, the smaller index first, sorted."""
-    numbers = np.unique(pairs.min(axis=1) * np.int64(nodes) + pairs.max(axis=1))
-    return np.column_stack(np.divmod(numbers, max(nodes, 1)))
-
-
-def _overlapping(corners: Corners, pairs: Pairs, share: float) -> Pairs:
-    first, second = (_polygons(corners[side]) for side in pairs.T)
-    smaller = np.minimum(shapely.area(first), shapely.area(second))
-    overlap = shapely.area(shapely.intersection(first, second)) > share * smaller
-    return np.asarray(pairs[overlap], dtype=np.int64)
-
-
-def _polygons(corners: Corners) -> Shapes:
-    return np.asarray(shapely.polygons(corners), dtype=object)
-
-
 def _shapes_on(chips: Sequence[ChipRecord], frame: Frame) -> Shapes:
     """Return the footprint of each chip in a coordinate frame, metres; None if it is not in it."""
+    corners = np.array([chip.corners_m for chip in chips], dtype=np.float64).reshape(-1, 4, 2)
+    if isinstance(frame, int):
+        return _shapes_in(corners, np.array([chip.zone for chip in chips], dtype=np.int64), frame)
     shapes = np.full(len(chips), None, dtype=object)
     is_home = np.array([frame_of(chip) == frame for chip in chips], dtype=bool)
-    corners = np.array([chip.corners_m for chip in chips], dtype=np.float64).reshape(-1, 4, 2)
     shapes[is_home] = shapely.polygons(corners[is_home])
-    zones = np.array([chip.zone for chip in chips], dtype=np.int64)
-    beyond = np.flatnonzero(~is_home & (zones != NO_ZONE))
-    if isinstance(frame, int) and len(beyond):
+    return shapes
+
+
+def _shapes_in(corners: Corners, zones: Ints, zone: int) -> Shapes:
+    """Return footprints in the metres of a zone; None if one has no place there."""
+    shapes = np.full(len(corners), None, dtype=object)
+    shapes[zones == zone] = shapely.polygons(corners[zones == zone])
+    beyond = np.flatnonzero((zones != zone) & (zones != NO_ZONE))
+    if len(beyond):
         lon, lat = np.moveaxis(corners_degrees(corners[beyond], zones[beyond]), -1, 0)
-        to_metres = transformer(DEGREES, CRS.from_epsg(frame))
+        to_metres = transformer(DEGREES, CRS.from_epsg(zone))
         moved = np.stack(to_metres.transform(lon, lat), axis=-1)
         is_found = np.isfinite(moved).all(axis=(1, 2))  # No zone reaches all around the globe.
         shapes[beyond[is_found]] = shapely.polygons(moved[is_found])
