@@ -1,10 +1,8 @@
 """Tables of an audit: stretches, ways, and kilometres by status; the GeoPackage of all three."""
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import geopandas as gpd
 import numpy as np
@@ -17,6 +15,7 @@ from roadseg.roads.audit.stretches import CONFIRMED, NO_DATA, SHIFTED, STATUSES
 from roadseg.roads.colours import FALSE, FOUND, MISSED, Rgb
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, category_renderer, layer_styles
 from roadseg.roads.formats.layers import write_gpkg_layers
+from roadseg.roads.labels.tags import without_lists
 from roadseg.system.files import atomic_write
 from roadseg.system.units import short_text
 
@@ -109,7 +108,7 @@ class AuditTables:
             while name.lower() in used:
                 name = _PREFIX + name
             used.add(name.lower())
-            named[name] = _plain(column)
+            named[name] = without_lists(column)
         return named
 
     @cached_property
@@ -173,23 +172,6 @@ def _middle(audit: Audit, chosen: Bools) -> float:
 def _rounded(values: Array) -> Array:
     is_number = values.dtype.kind == "f"
     return values.astype(np.float64).round(_DECIMALS) if is_number else values.astype(np.int64)
-
-
-def _plain(column: Array) -> Array:
-    """Return a column that every format can hold: lists and the like become JSON."""
-    if column.dtype != object:
-        return column
-    return np.array([_text(value) for value in column.tolist()], dtype=object)
-
-
-def _text(value: object) -> object:
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    return json.dumps(value, default=_listed, ensure_ascii=False)
-
-
-def _listed(value: Any) -> object:  # noqa: ANN401 - of any library
-    return value.tolist() if isinstance(value, np.ndarray) else str(value)
 
 
 def write_audit(path: Path, tables: AuditTables) -> None:

@@ -10,7 +10,6 @@ import pyogrio
 import shapely
 from pyogrio.errors import DataLayerError, DataSourceError
 
-from roadseg.arrays import Array, Floats
 from roadseg.errors import DataError
 from roadseg.raster.grid import LOCAL_CRS, is_local
 from roadseg.roads.formats.gpkg_styles import (
@@ -24,6 +23,8 @@ from roadseg.roads.formats.tables import EDGE_COLUMNS, attributes_of, edge_table
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.system.files import atomic_write
 from roadseg.system.text import one_line
+
+_EXPECTED = "expected a GeoPackage of `roadseg graph`"
 
 
 def write_gpkg(
@@ -66,24 +67,27 @@ def read_gpkg(path: Path) -> RoadGraph:
     nodes = _read(path, "nodes", ("osmid", "geometry"))
     edges = _read(path, "edges", EDGE_COLUMNS)
     # Edges name their nodes by osmid, which other programs may have made texts or floats.
-    osmid = pd.Index(_numbers(nodes["osmid"].to_numpy()))
-    if not osmid.is_unique:
-        raise DataError(f"{path}: layer nodes has two nodes with the same osmid")
-    ends = osmid.get_indexer(pd.Index(_numbers(edges[["u", "v"]].to_numpy().ravel())))
-    if np.any(ends < 0) or osmid.hasnans:
-        raise DataError(
-            f"{path}: layer edges refers to a node (u or v) that is missing in layer nodes"
-        )
+    osmid, named = (
+        pd.Index(pd.to_numeric(ids, errors="coerce"), dtype=np.float64)
+        for ids in (nodes["osmid"].to_numpy(), edges[["u", "v"]].to_numpy().ravel())
+    )
+    ends = osmid.get_indexer(named) if osmid.is_unique else np.array([-1])
     lines = edges.geometry.to_numpy(dtype=object)
     # Other programs make collections of one line of lines.
     is_one = shapely.get_num_geometries(lines) == 1
     lines = np.where(is_one, shapely.get_geometry(lines, 0), lines)
-    if np.any(shapely.get_type_id(lines) != shapely.GeometryType.LINESTRING):
-        raise DataError(f"{path}: layer edges has a geometry that is not a LineString")
     points = nodes.geometry.to_numpy(dtype=object)
-    is_point = shapely.get_type_id(points) == shapely.GeometryType.POINT
-    if not np.all(is_point & ~shapely.is_empty(points)):
-        raise DataError(f"{path}: layer nodes has a geometry that is not a Point")
+    if not (
+        np.all(ends >= 0)
+        and not osmid.hasnans
+        and np.all(shapely.get_type_id(lines) == shapely.GeometryType.LINESTRING)
+        and np.all(shapely.get_type_id(points) == shapely.GeometryType.POINT)
+        and not np.any(shapely.is_empty(points))
+    ):
+        raise DataError(
+            f"{path}: its nodes and edges are not a graph; {_EXPECTED}, with a point for each node "
+            "(osmid) and a line for each edge, from a node (u) to another (v)"
+        )
     return RoadGraph(
         crs=LOCAL_CRS if is_local(edges.crs) else edges.crs,
         nodes=shapely.get_coordinates(points),
@@ -96,29 +100,22 @@ def read_gpkg(path: Path) -> RoadGraph:
 def is_traced(path: Path) -> bool:
     """Return whether a file is a GeoPackage of roads that roadseg has traced."""
     try:
-        fields: Array = pyogrio.read_info(path, layer="edges")["fields"]
+        return "inferred" in pyogrio.read_info(path, layer="edges")["fields"]
     except (DataSourceError, DataLayerError):
         return False
-    return "inferred" in fields
-
-
-def _numbers(ids: Array) -> Floats:
-    """Return the numbers of nodes, NaN for what is not a number."""
-    return np.asarray(pd.to_numeric(ids, errors="coerce"), dtype=np.float64)
 
 
 def _read(path: Path, layer: str, columns: tuple[str, ...]) -> gpd.GeoDataFrame:
-    expected = "expected a GeoPackage of `roadseg graph`"
     try:
         table = pyogrio.read_dataframe(path, layer=layer)
     except (DataSourceError, DataLayerError, OverflowError, ValueError) as error:
         reason = one_line(error)
         raise DataError(
-            f"{path}: layer {layer} cannot be read ({reason:.200}); {expected}"
+            f"{path}: layer {layer} cannot be read ({reason:.200}); {_EXPECTED}"
         ) from error
     missing = [name for name in columns if name not in table.columns]
     if missing:
-        raise DataError(f"{path}: layer {layer} has no column {missing[0]}; {expected}")
+        raise DataError(f"{path}: layer {layer} has no column {missing[0]}; {_EXPECTED}")
     if table.crs is None or not (table.crs.is_projected or is_local(table.crs)):
-        raise DataError(f"{path}: layer {layer} is not in a metric CRS ({table.crs}); {expected}")
+        raise DataError(f"{path}: layer {layer} is not in a metric CRS ({table.crs}); {_EXPECTED}")
     return table

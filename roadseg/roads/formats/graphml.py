@@ -143,13 +143,13 @@ def _lines(path: str, ends: Ints, nodes: Floats, drawn: list[Any]) -> Lines:
     try:
         read[is_text] = shapely.from_wkt(read[is_text])
         is_drawn = ~shapely.is_missing(read)
-        kinds = shapely.get_type_id(read[is_drawn])
-    except (ShapelyError, TypeError) as error:
-        reason = one_line(error)
-        raise DataError(f"{path}: geometry of an edge is not WKT ({reason:.200})") from error
-    if np.any(kinds != shapely.GeometryType.LINESTRING) or np.any(shapely.is_empty(read)):
+        is_line = shapely.get_type_id(read[is_drawn]) == shapely.GeometryType.LINESTRING
+    except (ShapelyError, TypeError):
+        is_line = np.zeros(1, dtype=bool)
+    if not np.all(is_line) or np.any(shapely.is_empty(read)):
         raise DataError(
-            f"{path}: geometry of an edge is not a LineString, expected centrelines of roads"
+            f"{path}: geometry of an edge is not a LineString (as WKT), expected centrelines of "
+            "roads"
         )
     straight = shapely.linestrings(nodes[ends]) if len(ends) else read
     lines = np.where(is_drawn, np.asarray(shapely.force_2d(read)), np.asarray(straight))

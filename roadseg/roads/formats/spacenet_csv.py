@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import shapely
 
-from roadseg.arrays import Floats, Ints, Lines
+from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.errors import DataError, naming
 from roadseg.raster.grid import LOCAL_CRS, Grid, reproject_points
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, graph_from_lines
@@ -17,7 +17,7 @@ from roadseg.system.files import atomic_write
 from roadseg.system.text import first, one_line
 
 _ID, _WKT = "ImageId", "WKT_Pix"
-_LINES = ("LineString", "MultiLineString")
+_LINES = (shapely.GeometryType.LINESTRING, shapely.GeometryType.MULTILINESTRING)
 _FARTHEST_PX = 1e9  # Pixels; coordinates beyond are not places in an image.
 
 
@@ -111,40 +111,30 @@ def _geometries(path: Path, text: "pd.Series[str]") -> Lines:
     with np.errstate(invalid="ignore"):  # NaN is refused below.
         read = shapely.from_wkt(text.to_numpy(dtype=object), on_invalid="ignore")
     lines = np.asarray(read, dtype=object)
-    wrong = np.flatnonzero(shapely.is_missing(lines))
-    if len(wrong):
-        raise DataError(
-            f"{path}: row {wrong[0] + 2} has {text.iloc[wrong[0]][:60]!r} in {_WKT}, expected a "
-            "LINESTRING"
-        )
-    kinds = np.array([geometry.geom_type for geometry in lines])
-    wrong = np.flatnonzero(~np.isin(kinds, _LINES))
-    if len(wrong):
-        raise DataError(
-            f"{path}: row {wrong[0] + 2} has a {kinds[wrong[0]]} in {_WKT}, expected LineStrings: "
-            "the centrelines of roads"
-        )
+    expected = "a LINESTRING: the centreline of a road"
+    _require(path, text, np.isin(shapely.get_type_id(lines), _LINES), expected)
     xy, owner = shapely.get_coordinates(lines, return_index=True)
-    wrong = owner[~(np.abs(xy) <= _FARTHEST_PX).all(axis=1)]
-    if len(wrong):
-        raise DataError(
-            f"{path}: row {wrong[0] + 2} has {text.iloc[wrong[0]][:60]!r} in {_WKT}, expected "
-            f"numbers of pixels, up to {_FARTHEST_PX:.0e}"
-        )
+    is_near = np.ones(len(lines), dtype=bool)
+    is_near[owner[~(np.abs(xy) <= _FARTHEST_PX).all(axis=1)]] = False
+    _require(path, text, is_near, f"numbers of pixels, up to {_FARTHEST_PX:.0e}")
     return lines
 
 
 def _seconds(path: Path, table: pd.DataFrame) -> Floats | None:
     if TRAVEL_TIME not in table.columns:
         return None
-    seconds = pd.to_numeric(table[TRAVEL_TIME], errors="coerce").to_numpy(dtype=np.float64)
-    wrong = np.flatnonzero(~(np.isfinite(seconds) & (seconds >= 0)))
-    if len(wrong):
-        raise DataError(
-            f"{path}: row {wrong[0] + 2} has {table[TRAVEL_TIME].iloc[wrong[0]]!r} in "
-            f"{TRAVEL_TIME}, expected seconds, zero or more"
-        )
+    text = table[TRAVEL_TIME]
+    seconds = pd.to_numeric(text, errors="coerce").to_numpy(dtype=np.float64)
+    _require(path, text, np.isfinite(seconds) & (seconds >= 0), "seconds, zero or more")
     return seconds
+
+
+def _require(path: Path, text: "pd.Series[str]", is_right: Bools, expected: str) -> None:
+    """Refuse a file with a wrong value in a column."""
+    for row in np.flatnonzero(~is_right)[:1]:
+        raise DataError(
+            f"{path}: row {row + 2} has {text.iloc[row][:60]!r} in {text.name}, expected {expected}"
+        )
 
 
 def _pixel_roads(geometries: Lines, seconds: Floats | None, rows: Ints) -> PixelRoads:

@@ -156,11 +156,7 @@ def _boxes(text: str) -> Shapes | None:
     numbers = box_numbers(text)
     if numbers is None:
         return None
-    if len(numbers) != _BOUNDS:
-        raise ConfigError(
-            f"{text}: expected four numbers minx,miny,maxx,maxy in degrees, got {len(numbers)}"
-        )
-    west, south, east, north = numbers
+    west, south, east, north = numbers if len(numbers) == _BOUNDS else [math.nan] * _BOUNDS
     is_on_earth = max(map(abs, (west, east))) <= _HALF_TURN and -90 <= south < north <= 90  # noqa: PLR2004 - degrees
     if is_on_earth and west - east > _HALF_TURN:
         sides = ((west, _HALF_TURN), (-_HALF_TURN, east))
@@ -228,7 +224,7 @@ def _around(grid: Grid, area: Area) -> Shapes:
         box = shapely.box(*shapely.total_bounds(outline))
         cut = _cut(polygons, tree, box)
     else:
-        box = _box_of_degrees(grid, ground, shapely.get_coordinates(outline))
+        box = _box_of_degrees(grid, shapely.get_coordinates(outline))
         # The date line may lie in the box, or the degrees of the file count from elsewhere.
         turns = (-2 * _HALF_TURN, 0, 2 * _HALF_TURN)
         parts = [_turned(_cut(polygons, tree, _turned(box, turn)), -turn) for turn in turns]
@@ -246,19 +242,10 @@ def _turned(shapes: Any, degrees: float) -> Any:  # noqa: ANN401 - one geometry 
     return shapely.transform(shapes, lambda xy: xy + np.array([degrees, 0]))
 
 
-def _box_of_degrees(grid: Grid, ground: shapely.Polygon, lon_lat: Floats) -> shapely.Polygon:
-    """Return a box around places near a scene, as far as half a turn from it on either side.
-
-    Around a pole the box reaches up to it, and all around.
-    """
+def _box_of_degrees(grid: Grid, lon_lat: Floats) -> shapely.Polygon:
+    """Return a box around places near a scene, as far as half a turn from it on either side."""
     lon, lat = lon_lat.T
-    middle, pole = grid.centre_degrees[0], math.copysign(90.0, grid.centre_degrees[1])
-    (at_pole,) = reproject(
-        np.array([shapely.Point(middle, pole)], dtype=object), DEGREES, grid.metric_crs
-    )
-    if ground.contains(at_pole):
-        south, north = sorted((pole, float(lat.min() if pole > 0 else lat.max())))
-        return shapely.box(middle - _HALF_TURN, south, middle + _HALF_TURN, north)
+    middle = grid.centre_degrees[0]
     lon = middle + (lon - middle + _HALF_TURN) % (2 * _HALF_TURN) - _HALF_TURN
     west, east, south, north = lon.min(), lon.max(), lat.min(), lat.max()
     return shapely.Polygon([(west, south), (east, south), (east, north), (west, north)])

@@ -127,10 +127,10 @@ def number(value: object) -> float | None:
 
 def without_lists(column: Array) -> Array:
     """Return a column with texts such as "1;2" in the place of lists, which few formats hold."""
-    if column.dtype != object or not any(isinstance(v, list | np.ndarray) for v in column):
+    if column.dtype != object or not any(isinstance(v, list | dict | np.ndarray) for v in column):
         return column
     texts = [";".join(map(str, v)) if isinstance(v, list | np.ndarray) else v for v in column]
-    return np.array(texts, dtype=object)
+    return np.array([str(v) if isinstance(v, dict) else v for v in texts], dtype=object)
 
 
 def unpack_frequent(packed: Array) -> dict[str, Objects]:

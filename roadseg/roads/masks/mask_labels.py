@@ -304,17 +304,10 @@ def _grid(path: Path, source: rasterio.DatasetReader, facts: RasterFacts, crs: C
     if (own.height, own.width) != shape:
         raise DataError(
             f"{path}: found {shape[0]} x {shape[1]} pixels, expected {own.height} x {own.width} "
-            f"as in {facts.path}, since {_lacks(source, facts)}; use a mask of that size"
+            f"as in {facts.path}, since one of both has no georeference; use a mask of that size, "
+            "or set labels.crs if the mask only lacks a coordinate system"
         )
     return own
-
-
-def _lacks(source: rasterio.DatasetReader, facts: RasterFacts) -> str:
-    if facts.grid.is_local:
-        return "the image has no georeference"
-    if has_transform(source):
-        return "the mask has no coordinate system (set labels.crs)"
-    return "the mask has no georeference"
 
 
 def _require_touch(path: Path, grid: Grid, facts: RasterFacts) -> None:

@@ -1,7 +1,6 @@
 """Probability rasters: one band per speed bin and one for any road, written and read."""
 
 import io
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -334,25 +333,15 @@ def open_probability(
         known = bins_of(path, tags)
         if source.count > 1:
             bins = _bins_of_bands(path, source.count, known)
-            return ProbabilityFile(
-                path,
-                grid,
-                bins,
-                is_mask=False,
-                model=_model(tags),
-                threshold=_threshold(path, tags),
-                edge_model=_edge_model(path, tags),
-            )
+            facts = _of_network(path, tags)
+            return ProbabilityFile(path, grid, bins, is_mask=False, model=_model(tags), **facts)
         if tags.get(CONTENT_TAG) == SPEED_BINS and known:
             return ProbabilityFile(path, grid, known, is_mask=True)
         if _is_mask(source):
             return ProbabilityFile(path, grid, None, is_mask=True)
         values, valid = sample_values(source)
         _require_probabilities(path, values[valid], source)
-        measured, edges = _threshold(path, tags), _edge_model(path, tags)
-        return ProbabilityFile(
-            path, grid, None, is_mask=False, threshold=measured, edge_model=edges
-        )
+        return ProbabilityFile(path, grid, None, is_mask=False, **_of_network(path, tags))
 
 
 def pseudo_labels(
@@ -393,32 +382,18 @@ def _model(tags: Mapping[str, str]) -> str:
     return " ".join(f"{name} {value}" for name, value in values if value)
 
 
-def _threshold(path: Path, tags: Mapping[str, str]) -> float | None:
-    text = tags.get(_THRESHOLD_TAG)
-    if text is None:
-        return None
+def _of_network(path: Path, tags: Mapping[str, str]) -> dict[str, Any]:
+    """Return threshold and model of edges, as `network_tags` writes them; None for none."""
+    threshold, model = tags.get(_THRESHOLD_TAG), tags.get(_CONFIDENCE_TAG)
     try:
-        threshold = float(text)
-    except ValueError:
-        threshold = math.nan
-    if not 0 < threshold < 1:
-        raise DataError(
-            f"{path}: the tag {_THRESHOLD_TAG} is {one_line(text)!r:.60}, expected a number above "
-            "0 and below 1; predict it again, or remove the tag"
-        )
-    return threshold
-
-
-def _edge_model(path: Path, tags: Mapping[str, str]) -> EdgeModel | None:
-    text = tags.get(_CONFIDENCE_TAG)
-    if text is None:
-        return None
-    try:
-        return parse_edge_model(text)
+        return {
+            "threshold": None if threshold is None else float(threshold),
+            "edge_model": None if model is None else parse_edge_model(model),
+        }
     except ValueError as error:
         raise DataError(
-            f"{path}: the tag {_CONFIDENCE_TAG} is {one_line(text)!r:.60}, but {one_line(error)}; "
-            "predict it again, or remove the tag"
+            f"{path}: its tags {_THRESHOLD_TAG} or {_CONFIDENCE_TAG} are not what roadseg writes "
+            f"({one_line(error)}); predict it again, or remove the tags"
         ) from error
 
 

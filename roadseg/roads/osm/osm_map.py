@@ -27,12 +27,7 @@ _IN_THE_WAY = {
     "aeroway": {"runway", "taxiway", "apron", "helipad", "stopway"},
     "waterway": {"river", "canal", "stream", "ditch", "drain", "riverbank", "dock"},
 }
-_NAMES = {
-    "railway": "railway",
-    "aeroway": "runway or taxiway",
-    "waterway": "waterway",
-    "building": "building",
-}
+_NAMES = {"aeroway": "runway or taxiway"}  # Others are called as their key.
 # Metres from the middle of a track, of a runway and of a stream, and from the wall of a building.
 _REACH_M = {"railway": 8.0, "aeroway": 30.0, "waterway": 5.0, "building": 0.5}
 _RING = 4  # Nodes of the smallest closed way that encloses an area.
@@ -103,7 +98,7 @@ def _obstacles(ways: OsmObjects) -> Obstacles:
         if kind != "railway" and line.is_closed and shapely.get_num_coordinates(line) >= _RING:
             shapes[row] = shapely.Polygon(line.coords)
     return Obstacles(
-        np.array([_NAMES[kind] for kind in kinds], dtype=object),
+        np.array([_NAMES.get(kind, kind) for kind in kinds], dtype=object),
         shapes,
         np.array([_REACH_M[kind] for kind in kinds], dtype=np.float64),
     )

@@ -143,13 +143,10 @@ def read_answer(answer: Answer) -> OverpassAnswer | str:
     """
     try:
         values = parse_json(answer.text)
-    except ValueError as error:
-        cut = "cut short, " if answer.text.lstrip()[:1] == "{" else ""
-        raise BadAnswerError(
-            f"{cut}expected an answer of Overpass in JSON, got {answer.description}"
-        ) from error
+    except ValueError:
+        values = None
     if not isinstance(values, dict) or not isinstance(values.get("elements"), list):
-        raise BadAnswerError(f"expected an answer of Overpass, got {answer.description}")
+        raise BadAnswerError(f"expected an answer of Overpass in JSON, got {answer.description}")
     if remark := one_line(values.get("remark") or ""):
         if any(words in remark for words in _TOO_MUCH):
             return remark[:200]

@@ -5,7 +5,6 @@ import geopandas as gpd
 import pytest
 import shapely
 
-from roadseg.errors import DataError
 from roadseg.roads.formats.layers import write_edges, write_layer
 from roadseg.roads.labels.vectors import read_vectors
 
@@ -22,12 +21,6 @@ def test_names_that_a_shapefile_cuts_are_known_again(tmp_path, graph):
     assert "travel_tim" in gpd.read_file(tmp_path / "a.shp").columns
     found = read_vectors(tmp_path / "a.shp", lambda keys: [k for k in keys if k == "travel_time"])
     assert found.columns["travel_time"] == pytest.approx(graph.attributes["travel_time_s"])
-
-
-def test_tiles_are_no_network(tmp_path):
-    (tmp_path / "a.pmtiles").write_bytes(b"PMTiles")
-    with pytest.raises(DataError, match=r"a\.pmtiles: tiles hold roads cut in pieces"):
-        read_vectors(tmp_path / "a.pmtiles", list)
 
 
 def test_every_new_geopackage_is_one_that_older_programs_read(tmp_path):

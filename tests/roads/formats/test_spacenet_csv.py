@@ -72,8 +72,7 @@ def test_an_image_that_is_not_there_is_named_with_those_that_are(write):
         ("", "cannot be read as CSV"),
         ("ImageId,WKT\na,LINESTRING EMPTY\n", "no column WKT_Pix found, only ImageId, WKT"),
         ("ImageId,WKT_Pix\n", "no rows found"),
-        ('ImageId,WKT_Pix\na,"POINT (1 2)"\n', "row 2 has a Point in WKT_Pix, expected Line"),
-        (CROSSING + 'a,"POLYGON ((0 0, 1 0, 1 1, 0 0))"\n', "row 5 has a Polygon"),
+        ('ImageId,WKT_Pix\na,"POINT (1 2)"\n', "row 2 has 'POINT .* in WKT_Pix, expected a LINE"),
         (
             CROSSING + "a,LINE (0 0)\n",
             r"row 5 has 'LINE \(0 0\)' in WKT_Pix, expected a LINESTRING",

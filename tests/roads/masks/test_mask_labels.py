@@ -201,24 +201,18 @@ def test_a_mask_without_georeference_follows_an_image_that_is_resampled(write_ra
 
 
 @pytest.mark.parametrize(
-    ("shape", "place", "because"),
-    [
-        ((39, 40), NOWHERE, "mask has no georeference"),
-        ((40, 41), NOWHERE, "mask has no georeference"),
-        ((30, 40), {"crs": None}, r"mask has no coordinate system \(set labels\.crs"),
-    ],
+    ("shape", "place"),
+    [((39, 40), NOWHERE), ((40, 41), NOWHERE), ((30, 40), {"crs": None})],
 )
-def test_a_mask_without_a_place_of_another_size_is_refused(
-    image, write_raster, shape, place, because
-):
+def test_a_mask_without_a_place_of_another_size_is_refused(image, write_raster, shape, place):
     path = write_raster(np.zeros(shape, np.uint8), **place)
-    told = rf"found {shape[0]} x {shape[1]} pixels, expected 40 x 40 as in .*image\.tif, since the "
-    with pytest.raises(DataError, match=told + because):
+    told = rf"found {shape[0]} x {shape[1]} pixels, expected 40 x 40 as in .*or set labels\.crs"
+    with pytest.raises(DataError, match=told):
         labels(path, image)
 
 
 def test_a_mask_of_a_photo_must_have_its_size(photo, write_raster):
-    with pytest.raises(DataError, match=r"expected 40 x 40 .* since the image has no georeference"):
+    with pytest.raises(DataError, match=r"expected 40 x 40 .* one of both has no georeference"):
         labels(write_raster(np.zeros((40, 39), np.uint8)), photo)
 
 

@@ -38,20 +38,6 @@ def test_nothing_against_nothing_is_right_and_against_something_wrong(found, exp
     assert getattr(found, ratio) == expected
 
 
-@pytest.mark.parametrize(
-    ("place", "change", "told"),
-    [
-        *((place, np.uint8, "mask is uint8, expected bool") for place in range(3)),
-        *((place, lambda m: m[:1], r"is \(1, 4\), the reference \(3, 4\)") for place in (1, 2)),
-    ],
-)
-def test_masks_that_are_not_alike_are_turned_down(place, change, told):
-    masks = [REFERENCE, PREDICTED, ALL]
-    masks[place] = change(masks[place])
-    with pytest.raises(ValueError, match=told):
-        count_pixels(*masks)
-
-
 @given(arrays(bool, (2, 6, 7)))
 @settings(max_examples=20)
 def test_ratios_are_those_of_scikit_learn(masks):
