@@ -2,9 +2,7 @@
 
 import csv
 import itertools
-import json
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _COLUMNS = {"name", "fold"}
-_Entry = tuple[str, Any, Any]  # Its place in the file, a name, and a fold.
 
 
 def write_folds(path: Path, folds: Mapping[str, int]) -> None:
@@ -52,12 +49,11 @@ def read_folds(path: Path, chips: Sequence[ChipRecord]) -> dict[str, int]:
     advice = "run `roadseg split --force`"
     path = require(path, made_by="split")
     folds: dict[str, int] = read_strict(path, dict[str, Count], advice=advice)
-    named = {chip.name for chip in chips}
-    if named != folds.keys():
-        odd = min(named ^ folds.keys())
-        wrong = f"fold for {odd!r:.60}"
-        fault = f"no {wrong}" if odd in named else f"a {wrong}, which is not a chip"
-        raise DataError(f"{path}: found {fault}, expected one fold for each chip; {advice}")
+    if odd := {chip.name for chip in chips} ^ folds.keys():
+        raise DataError(
+            f"{path}: expected one fold for each chip and no others, found otherwise for "
+            f"{min(odd)!r:.60}; {advice}"
+        )
     return folds
 
 
@@ -187,21 +183,27 @@ def read_fold_file(path: Path) -> dict[str, int]:
         DataError: if the file cannot be read, an entry has no name or no such fold, or a name
             has two folds.
     """
-    read = _json_entries if path.suffix.lower() == ".json" else _csv_entries
+    if path.suffix.lower() == ".json":
+        advice = "expected an object with the fold of each name, as in folds.json"
+        entries: Iterable[tuple[str, Any]] = read_strict(
+            path, dict[str, Count], advice=advice
+        ).items()
+    else:
+        entries = _csv_entries(path)
     folds: dict[str, int] = {}
-    for where, name, fold in read(path):
-        number = _fold_number(fold)
-        if not isinstance(name, str) or not name.strip() or number is None:
+    for name, fold in entries:
+        number = str(fold).strip()
+        if not (name.strip() and number.isdecimal()):
             raise DataError(
-                f"{path}: {where}: expected a name and a fold (a whole number from 0), got "
-                f"{name!r} and {fold!r}"
+                f"{path}: expected a name and a fold (a whole number from 0), got {name!r} and "
+                f"{fold!r}"
             )
         stem, dot, suffix = name.strip().rpartition(".")
         is_image = stem and f"{dot}{suffix.lower()}" in IMAGE_SUFFIXES
         key = stem if is_image else name.strip()
-        if folds.setdefault(key, number) != number:
+        if folds.setdefault(key, int(number)) != int(number):
             raise DataError(
-                f"{path}: {where}: {key} has the folds {folds[key]} and {number}; keep one of them"
+                f"{path}: {key} has the folds {folds[key]} and {number}; keep one of them"
             )
     if not folds:
         raise DataError(f"{path}: contains no chips or scenes; list a fold for each")
@@ -277,7 +279,8 @@ def _on_the_ground(
     return gpd.GeoDataFrame(table, geometry=shapes, crs=crs)
 
 
-def _csv_entries(path: Path) -> Iterator[_Entry]:
+def _csv_entries(path: Path) -> Iterator[tuple[str, str | None]]:
+    """Yield the name and the fold in each row."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file)
@@ -288,24 +291,6 @@ def _csv_entries(path: Path) -> Iterator[_Entry]:
                     "header row and the columns name and fold, separated by commas"
                 )
             for row in rows:
-                yield f"row {rows.line_num}", row["name"], row["fold"]
+                yield row["name"] or "", row["fold"]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path}: not a readable CSV file ({error})") from error
-
-
-def _json_entries(path: Path) -> Iterator[_Entry]:
-    expected = "expected a JSON object with the fold of each name, as in folds.json"
-    try:
-        pairs = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=tuple)
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not a readable JSON file ({error}); {expected}") from error
-    if not isinstance(pairs, tuple):
-        raise DataError(f"{path}: does not contain an object; {expected}")
-    for number, (name, fold) in enumerate(pairs, start=1):
-        yield f"entry {number}", name, fold
-
-
-def _fold_number(value: Any) -> int | None:  # noqa: ANN401 - whatever the file contains
-    if isinstance(value, str) and re.fullmatch(r"\s*[0-9]+\s*", value):
-        return int(value)
-    return value if type(value) is int and value >= 0 else None

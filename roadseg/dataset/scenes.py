@@ -6,11 +6,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import shapely
-from pydantic import Field
 
 from roadseg.arrays import Array, Bytes
 from roadseg.dataset.chips import NO_SHIFT, ChipRecord, LabelShift
@@ -44,8 +42,6 @@ Blocks = Iterator[tuple[Window, Bytes]]
 Draw = Callable[[Window], Bytes]
 
 _BLOCK_PX = 2048  # Side of the squares in which a mask is made; whole tiles of its file.
-_Value = Annotated[str, Field(pattern=r"\A[0-9]{1,3}\z")]  # Of the pixels of a mask.
-_Length = Annotated[float, Field(ge=0, le=1e9)]
 
 
 @dataclass(frozen=True)
@@ -107,7 +103,7 @@ class SceneSummary:
     dtype: str
     gsd_m: tuple[Metres, Metres]
     chips: tuple[ChipRecord, ...]
-    pixels: dict[_Value, Count]
+    pixels: dict[str, Count]
     features: Count = 0
     scheme: str = "mask"
     keys: tuple[str, ...] = ()
@@ -118,7 +114,7 @@ class SceneSummary:
     missed: str | None = None
     shift_m: LabelShift = NO_SHIFT
     is_outside: bool = False
-    road_km: dict[_Value, _Length] = field(default_factory=dict)
+    road_km: dict[str, float] = field(default_factory=dict)
     speed_sources: dict[str, Count] = field(default_factory=dict)
 
 

@@ -1,9 +1,7 @@
 """Sets of scenes: the complete options of each, and its images and labels by scene."""
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from roadseg.dataset.options import RunImageryOptions, SetOptions
-from roadseg.errors import DataError, RoadsegError
+from roadseg.errors import DataError
 from roadseg.raster.inputs import find_areas, find_images, find_labels
 from roadseg.raster.options import ImageryOptions
 from roadseg.roads.options import LabelOptions
@@ -19,10 +17,6 @@ from roadseg.roads.options import LabelOptions
 if TYPE_CHECKING:
     from roadseg.raster.extents import ScenePart
 
-# Keys of options that a set may have itself.
-_OF_A_SET = re.compile(
-    r"(?<![\w.])(?:imagery\.(bands|crs|gsd_m|nodata)|(labels\.(?!roads|bin_|licence)\w+))\b"
-)
 _OWN = ("bands", "crs", "gsd_m", "nodata")  # Options that a set may inherit from imagery.
 
 
@@ -106,8 +100,7 @@ def find_sources(
             continue
         roads = scene_set.labels.roads
         labels = find_labels(roads, images, setting=f"{scene_set.key or 'labels.'}roads")
-        with errors_by_set(scene_set.key):
-            area = find_areas(scene_set.labels.area)
+        area = find_areas(scene_set.labels.area)
         for name, image in images.items():
             taken = sources.setdefault(
                 name, Source(scene_set, image, labels[name], area, parts[name])
@@ -151,22 +144,6 @@ def find_scenes(sets: Iterable[SceneSet]) -> list[ScenesOfSet]:
         (each, {scene_name(name, each.name, times): path for name, path in images.items()})
         for each, images in images_of_sets
     ]
-
-
-@contextmanager
-def errors_by_set(key: str) -> Iterator[None]:
-    """Rewrite the keys of options in error messages to those of a set.
-
-    Args:
-        key: key of the set, see `SceneSet`; errors stay unchanged if it is empty.
-    """
-    try:
-        yield
-    except RoadsegError as error:
-        message = _OF_A_SET.sub(lambda match: f"{key}{match[1] or match[2]}", str(error))
-        if not key or message == str(error):
-            raise
-        raise type(error)(message) from error
 
 
 def scene_name(name: str, set_name: str, times: Mapping[str, int]) -> str:

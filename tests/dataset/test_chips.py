@@ -53,27 +53,14 @@ FAULTS = {
         lambda v: v["scenes"][0].update(area="a.gpkg"),
         r"scenes\.0\.area: expected a valid array, got 'a\.gpkg'",
     ),
-    "a window before the scene": (
-        lambda v: v["chips"][0].update(window=[-1, 0, 650, 650]),
-        r"chips\.0\.window: expected row, col, height and width in pixels, got \(-1, 0, 650, 650\)",
-    ),
     "a share above 1": (
         lambda v: v["chips"][0].update(road_share=1.5),
         r"chips\.0\.road_share: expected less than or equal to 1, got 1\.5",
-    ),
-    "a zone that is none": (
-        lambda v: v["chips"][0].update(zone=4326),
-        r"chips\.0\.zone: expected an EPSG number of UTM or UPS, or 0, got 4326",
     ),
     "falling edges": (
         lambda v: v["bins"].update(edges=[50, 30]),
         "bins: expected 1 to 30 increasing edges above 0",
     ),
-    "a chip of no scene": (
-        lambda v: v["chips"][0].update(scene="b"),
-        "found chips of an unknown scene 'b', expected each name once",
-    ),
-    "a chip twice": (lambda v: v["chips"].append(v["chips"][0]), "found 'a_r0_c0' twice"),
 }
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from roadseg.dataset.options import RunImageryOptions, SetOptions
-from roadseg.dataset.sets import errors_by_set, find_scenes, find_sources, scene_sets
+from roadseg.dataset.sets import find_scenes, find_sources, scene_sets
 from roadseg.errors import DataError
 from roadseg.roads.options import LabelOptions
 
@@ -40,24 +40,3 @@ def test_images_of_a_run_without_sets_have_their_names(tmp_path):
     imagery = RunImageryOptions(images=(str(tmp_path),))
     ((of, images),) = find_scenes(scene_sets(imagery, LabelOptions()))
     assert (of.name, list(images)) == ("", ["s1"])
-
-
-def told(message, key, kind=DataError):
-    """Return what an error says that arises in a set of this key."""
-    with pytest.raises(kind) as caught, errors_by_set(key):
-        raise kind(message)
-    return str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("message", "named"),
-    [
-        ("a.tif: set imagery.gsd_m to it", "a.tif: set imagery.sets.x.gsd_m to it"),
-        ("labels.crs: no CRS", "imagery.sets.x.labels.crs: no CRS"),
-        ("see imagery.sets.x.labels.crs", "see imagery.sets.x.labels.crs"),
-        ("imagery.chip_px and labels.bin_edges", "imagery.chip_px and labels.bin_edges"),
-    ],
-)
-def test_an_error_in_a_set_names_the_options_of_the_set(message, named):
-    assert told(message, "imagery.sets.x.") == named
-    assert told(message, "") == message

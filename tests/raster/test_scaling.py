@@ -124,25 +124,8 @@ def test_a_scaling_written_comes_back(path):
 
 
 FAULTS = {
-    "no deviation": ({"std": [50, 0]}, "std: expected numbers from 0.001 to 255, got "),
-    "a mean beyond bytes": ({"mean": [256, 90]}, "mean: expected numbers from 0 to 255, got "),
     "a mean of text": ({"mean": ["100", 90]}, "mean.0: expected a valid number, got '100'"),
-    "another number of bands": (
-        {"std": [50]},
-        "expected the same number of bands everywhere, got 2 in mean, 1",
-    ),
-    "an empty range": (
-        {"ranges": {"uint16": [[0, 900], [800, 800]]}},
-        "ranges.uint16: expected two increasing numbers, from 0 to 65535, got 800.0 and 800.0",
-    ),
-    "a range beyond the type": (
-        {"ranges": {"uint16": [[0, 900], [50, 65537]]}},
-        "ranges.uint16: expected two increasing numbers, from 0 to 65535, got 50.0 and 65537.0",
-    ),
-    "a range that float32 cannot tell apart": (
-        {"ranges": {"int32": [[0, 900], [2e9, 2e9 + 1]]}},
-        "ranges.int32: expected two increasing numbers",
-    ),
+    "another number of bands": ({"std": [50]}, "expected the same number of bands everywhere"),
     "no list": ({"mean": None}, "mean: expected a valid array, got None"),
 }
 
@@ -154,12 +137,6 @@ def test_what_no_scaling_is_is_refused(path, changes, told):
         DataError, match=rf"scaling\.json: .*{told}.*; run `roadseg prepare --force`"
     ):
         read_scaling(path)
-
-
-def test_a_range_of_the_largest_value_alone_is_taken(path):
-    changes = {"ranges": {"uint16": [[0, 900], [65535, 65536]]}}
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    assert read_scaling(path).ranges["uint16"][1] == (65535, 65536)
 
 
 def test_the_stage_that_makes_a_missing_scaling_is_named(tmp_path):

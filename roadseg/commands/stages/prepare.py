@@ -19,7 +19,7 @@ from roadseg.dataset.quality import (
     summarise,
 )
 from roadseg.dataset.scenes import PreparedScene, SceneSummary, SceneTask, prepare_scene
-from roadseg.dataset.sets import errors_by_set, find_scenes, find_sources
+from roadseg.dataset.sets import find_scenes, find_sources
 from roadseg.dataset.shifts import WORTH_M, Shift, find_shifts, to_map
 from roadseg.errors import DataError
 from roadseg.learn.options import ComputeOptions
@@ -54,7 +54,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
         return done
     stage.begin()
     tasks = _with_shifts(_tasks(workspace, sources, force=force), sources, config.compute)
-    prepared, failed = _prepare_all(tasks, config.compute, sources)
+    prepared, failed = _prepare_all(tasks, config.compute)
     scenes = [scene.summary for scene in prepared]
     require_equal_bands({sources.scenes[s.name].image: (len(s.bands), s.dtype) for s in scenes})
     _require_roads(scenes, sources)
@@ -97,8 +97,7 @@ def plan(config: Config, workspace: Workspace, reason: Reason) -> Plan:
     scenes = find_sources(find_scenes(config.sets), area_setting=config.imagery.area).values()
     if config.compute.on_error == "stop":
         for scene in counted(scenes, "check", total=len(scenes), unit="images"):
-            with errors_by_set(scene.set.key):
-                read_facts(scene.image, scene.set.imagery, part=scene.part)
+            read_facts(scene.image, scene.set.imagery, part=scene.part)
     return prepare_stage(config, workspace).plan(reason, now=len(scenes))
 
 
@@ -161,21 +160,19 @@ def _with_shifts(
 
 
 def _prepare_all(
-    tasks: list[SceneTask], compute: ComputeOptions, sources: Sources
+    tasks: list[SceneTask], compute: ComputeOptions
 ) -> tuple[list[PreparedScene], dict[str, str]]:
     """Prepare all scenes; return the prepared ones, and the reasons why others were skipped.
 
     Raises:
-        RoadsegError: for the first scene that cannot be used, unless `compute.on_error` is "skip";
-            it names options of the set of the scene.
+        RoadsegError: for the first scene that cannot be used, unless `compute.on_error` is "skip".
     """
     outcomes: list[Outcome[PreparedScene]] = []
     work = each(prepare_scene, tasks, workers=compute.workers)
     for outcome in counted(work, "prepare", total=len(tasks), unit="scenes"):
         if outcome.error is not None:
             if compute.on_error == "stop":
-                with errors_by_set(sources.scenes[tasks[outcome.index].name].set.key):
-                    raise outcome.error
+                raise outcome.error
             _log.warning("skipped %s: %s", tasks[outcome.index].name, outcome.error)
         outcomes.append(outcome)
     outcomes.sort(key=lambda outcome: outcome.index)

@@ -27,7 +27,7 @@ from roadseg.commands.survey.defaults import (
 )
 from roadseg.config import Config
 from roadseg.dataset.options import SET_NAMES, is_set_name
-from roadseg.dataset.sets import errors_by_set, scene_name
+from roadseg.dataset.sets import scene_name
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.images import require_equal_bands
 from roadseg.raster.inputs import IMAGE_SUFFIXES, image_paths, source_path
@@ -303,9 +303,8 @@ def _survey_city(city: City, settings: Config) -> SurveyedCity:
         [_absolute(text) for text in given.labels.roads or city.labels],
     )
     skip = settings.compute.on_error == "skip"
-    with errors_by_set(city.name and f"imagery.sets.{city.name}."):
-        images = survey_images(city.images, settings.imagery, skip=skip)
-        labels = survey_labels(city.labels, images.scenes, settings.labels, skip=skip)
+    images = survey_images(city.images, settings.imagery, skip=skip)
+    labels = survey_labels(city.labels, images.scenes, settings.labels, skip=skip)
     return SurveyedCity(city, images, labels, choose_reading(images, labels, settings))
 
 
