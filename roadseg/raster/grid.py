@@ -38,7 +38,6 @@ _NOWHERE = (Affine.identity(), Affine.scale(1, -1))  # What GDAL gives for no ge
 _from_epsg = lru_cache(maxsize=128)(CRS.from_epsg)
 _from_wkt = lru_cache(maxsize=64)(CRS.from_wkt)
 _transformer = lru_cache(maxsize=256)(partial(Transformer.from_crs, always_xy=True))
-_LONGEST_PX = 10_000_000  # Pixels of a side; 3,000 km of 0.3 m.
 _USE_MASKS = (
     "or, if your labels are raster masks of its size, or you have none, only set the size of its "
     "pixels in metres, such as --set imagery.gsd_m=0.5 (for score and convert: --gsd-m 0.5)"
@@ -270,7 +269,7 @@ def grid_of(
     own = crs_of(path, source)
     if not has_transform(source):
         if gsd_m is None or _has_control_points(source):
-            raise DataError(f"{path}: {_no_place(source, own)}")
+            raise DataError(f"{path}: {_no_place(source)}")
         return local_grid(source.height, source.width, gsd_m=gsd_m)
     crs = own or crs
     if crs is None:
@@ -330,35 +329,25 @@ def _has_control_points(source: "rasterio.DatasetReader") -> bool:
     return bool(source.gcps[0]) or source.rpcs is not None
 
 
-def _no_place(source: "rasterio.DatasetReader", crs: CRS | None) -> str:
+def _no_place(source: "rasterio.DatasetReader") -> str:
     """Return why a raster without a geotransform cannot be placed, and what to do about it."""
     if _has_control_points(source):
         return (
             "georeferenced only by control points (GCPs or RPCs), expected a geotransform; warp "
             "it first: gdalwarp -t_srs EPSG:<number of its UTM zone> <this file> <new file>"
         )
-    if crs is not None:
-        return (
-            f"no geotransform found, so its location in {crs.name} is unknown; add one with "
-            f"gdal_edit.py -a_ullr, {_USE_MASKS}"
-        )
     return (
-        "no georeference found (neither a geotransform nor a coordinate system), so road lines "
-        f"cannot be placed on it; add one with gdal_translate -a_srs -a_ullr, {_USE_MASKS}"
+        "no georeference found (it has no geotransform), so road lines cannot be placed on it; add "
+        f"one with gdal_translate -a_srs -a_ullr, {_USE_MASKS}"
     )
 
 
 def _require_place(path: Path | str, grid: Grid) -> None:
-    """Refuse a grid whose pixels have no area, are too many, or lie nowhere on earth."""
+    """Refuse a grid whose pixels have no area, or lie nowhere on earth."""
     if grid.transform.is_degenerate:
         raise DataError(
             f"{path}: its geotransform {tuple(grid.transform)[:6]} leaves the pixels without "
             "area; correct it with gdal_edit.py -a_ullr"
-        )
-    if max(grid.height, grid.width) > _LONGEST_PX:
-        raise DataError(
-            f"{path}: found {grid.height} x {grid.width} pixels, expected at most {_LONGEST_PX} "
-            "on each side; cut it into parts"
         )
     if grid.is_local:
         return

@@ -32,20 +32,6 @@ _OWN_PIXELS = ("GTiff", "JP2OpenJPEG", "JPEG", "PNG", "WEBP")
 _REMOTE = re.compile(r"vsi(?:curl|s3|gs|az|adls|oss|swift|hdfs|webhdfs)")
 _PLAIN = ImageryOptions()
 _OPAQUE = 255  # Alpha of a colour that hides what is behind it.
-_NO_RASTERS = {
-    b"<!doctype html": "a web page",
-    b"<html": "a web page",
-    b"version https://git-lfs": "a pointer of Git LFS",
-}
-
-
-class MissingBandError(DataError):
-    """A raster lacks a band that was asked for, or has several of its name."""
-
-    def __init__(self, message: str, bands: int) -> None:
-        """Say what is missing in a raster with this many bands."""
-        super().__init__(message)
-        self.bands = bands
 
 
 @dataclass(frozen=True)
@@ -393,18 +379,19 @@ def _bands(
 def _band(path: Path, source: rasterio.DatasetReader, wanted: int | str) -> int:
     if isinstance(wanted, int):
         if wanted not in source.indexes:
-            message = f"{path}: has no band {wanted}, only bands 1 to {source.count}"
-            raise MissingBandError(message, source.count)
+            raise DataError(
+                f"{path}: has no band {wanted}, only bands 1 to {source.count}; choose others with "
+                "imagery.bands, in which one may stand for several, such as 1,1,1"
+            )
         return wanted
     names = [(name or "").strip() for name in source.descriptions]
     numbers = [i for i, name in enumerate(names, 1) if name.lower() == wanted.strip().lower()]
     if len(numbers) == 1:
         return numbers[0]
     known = ", ".join(name for name in names if name) or "no descriptions"
-    raise MissingBandError(
+    raise DataError(
         f"{path}: has {len(numbers) or 'no'} bands with the description {wanted!r}, expected "
-        f"one; its {source.count} bands have {known}; you can also choose bands by number, from 1",
-        source.count,
+        f"one; its {source.count} bands have {known}; you can also choose bands by number, from 1"
     )
 
 
@@ -433,17 +420,6 @@ def _cut_short(path: Path) -> str:
 
 def _unreadable(path: Path, error: RasterioIOError) -> str:
     """Return why a raster cannot be read, and what to do."""
-    if path.is_file():
-        with path.open("rb") as file:
-            start = file.read(64).lower()
-        if not start:
-            return "is empty (0 bytes); download or copy it again"
-        if start.startswith(b"pk\x03\x04"):
-            inside = f"/vsizip/{{{path.absolute()}}}/NAME.tif"
-            return f"is a zip archive; unpack it, or name each image in it: {inside}"
-        for sign, thing in _NO_RASTERS.items():
-            if start.lstrip().startswith(sign):
-                return f"is {thing}, expected a raster; download it again"
-        if missing_bytes(path):
-            return _cut_short(path)
+    if path.is_file() and missing_bytes(path):
+        return _cut_short(path)
     return f"not a readable raster ({one_line(error.__cause__ or error)}); replace or remove it"

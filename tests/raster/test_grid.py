@@ -207,17 +207,7 @@ def test_a_raster_keeps_its_own_crs(write_raster):
 @pytest.mark.parametrize("transform", [Affine.identity(), Affine.scale(1, -1)])
 def test_a_raster_with_a_crs_and_no_geotransform_is_refused(write_raster, transform):
     path = write_raster(transform=transform)
-    with pytest.raises(
-        DataError, match=r"no geotransform found, so its location in WGS 84 / UTM zone"
-    ):
-        read_facts(path)
-
-
-def test_a_photo_is_told_of_masks_and_the_size_of_its_pixels(save_as):
-    path = save_as(np.zeros((3, 40, 40), dtype=np.uint8), "a.png", driver="PNG")
-    with pytest.raises(
-        DataError, match=r"a\.png: no georeference found.*masks of its size.*imagery\.gsd_m"
-    ):
+    with pytest.raises(DataError, match=r"no georeference found .*imagery\.gsd_m"):
         read_facts(path)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from roadseg.errors import CheckpointError, ConfigError, DataError
-from roadseg.raster.images import MissingBandError, RasterFacts, read_facts
+from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import sample_pixels
 from roadseg.raster.scaling import Scaling, stretch_to
@@ -46,15 +46,7 @@ def scene_to_predict(
     nodata = imagery.nodata if trained["nodata"] is None else trained["nodata"]
     options = imagery.model_copy(update={"bands": bands, "nodata": nodata})
     gsd_m = trained["resample_m"] or imagery.gsd_m
-    try:
-        scene = read_facts(image, options.model_copy(update={"gsd_m": gsd_m}))
-    except MissingBandError as error:
-        # As many bands as the network takes, all of which are there.
-        usable = ",".join(str(min(number, error.bands)) for number in range(1, len(bands) + 1))
-        raise DataError(
-            f"{error}; the checkpoint was trained on bands {_listed(bands)}: choose the "
-            f"corresponding ones with imagery.bands, such as --set imagery.bands={usable}"
-        ) from error
+    scene = read_facts(image, options.model_copy(update={"gsd_m": gsd_m}))
     if scene.grid.is_local and imagery.gsd_m:  # Then it is the size of its pixels.
         scene = read_facts(image, options)
     if imagery.bands is None:

@@ -195,7 +195,7 @@ def test_raster_masks_are_labels_too(city):
 
 def test_a_bad_scene_stops_the_rest_and_names_its_file(city):
     (city.parent / "images/city_2.tif").write_text("<html>not found</html>")
-    with pytest.raises(DataError, match=r"city_2\.tif: is a web page"):
+    with pytest.raises(DataError, match=r"city_2\.tif: not a readable raster"):
         run(city)
     assert not (city.parent / "run/chips.json").exists()
 

@@ -201,7 +201,7 @@ class TestImages:
         for name in ("city_2.tif", "city_3.tif"):
             (city / "images" / name).write_bytes(b"<html>")
         with pytest.raises(
-            DataError, match=r"city_2\.tif: is a web page.*\(2 images cannot be used\)"
+            DataError, match=r"city_2\.tif: not a readable raster.*\(2 images cannot be used\)"
         ):
             look(city)
 
@@ -610,7 +610,7 @@ def test_black_wedges_of_one_set_count_for_it_alone(cities):
     assert "large: 0 in every band" in summary.rows["no data"]
 
 
-def test_a_set_without_georeference_is_told_by_its_key_and_has_a_size_of_its_own(
+def test_a_set_without_georeference_is_refused_and_can_have_a_size_of_its_own(
     cities, write_nowhere
 ):
     shutil.rmtree(cities / "small town")
@@ -618,7 +618,7 @@ def test_a_set_without_georeference_is_told_by_its_key_and_has_a_size_of_its_own
         pixels = np.full((3, 64, 64), 90, np.uint8)
         write_nowhere(pixels, name=f"plain/images/p{number}.png", driver="PNG")
         write_nowhere(np.eye(64, dtype=np.uint8), name=f"plain/masks/p{number}.png", driver="PNG")
-    with pytest.raises(DataError, match=r"--set imagery\.sets\.plain\.gsd_m=0\.5"):
+    with pytest.raises(DataError, match=r"plain.images.p0\.png: no georeference found"):
         look_here()
     summary, sets = look_here("imagery.sets.plain.gsd_m=0.9")
     assert "pixels of 0.90 m" in summary.rows["set plain"]

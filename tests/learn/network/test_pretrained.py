@@ -1,6 +1,5 @@
 """Weights from files of torchvision, timm and roadseg, and from other runs."""
 
-import hashlib
 import json
 
 import pytest
@@ -188,14 +187,6 @@ def test_weights_of_another_encoder_are_refused_with_the_first_that_lack(resnet1
         loaded(resnet18_file, "resnet50")
 
 
-def test_weights_of_a_deeper_encoder_are_refused(tmp_path):
-    torch.save(torchvision.models.resnet34(weights=None).state_dict(), tmp_path / "34.pth")
-    with pytest.raises(
-        CheckpointError, match=r"weights of additional blocks, the first layer1\.2\.bn1"
-    ):
-        loaded(tmp_path / "34.pth")
-
-
 def test_weights_for_four_bands_fit_four_bands_only(tmp_path, resnet18):
     four = resnet18.state_dict() | {"conv1.weight": torch.ones(64, 4, 7, 7)}
     torch.save(four, tmp_path / "4.pth")
@@ -365,10 +356,8 @@ def package(tmp_path, monkeypatch):
     (folder / "__init__.py").write_text("raise RuntimeError('was run')")
     (folder / "a.pth").write_bytes(b"weights")
     monkeypatch.syspath_prepend(tmp_path)
-    mine = {"PACKAGE": "weights_of_mine", "_FILE": "a.pth"}
-    mine["_SHA256"] = hashlib.sha256(b"weights").hexdigest()
-    for name, value in mine.items():
-        monkeypatch.setattr(installed_weights, name, value)
+    monkeypatch.setattr(installed_weights, "PACKAGE", "weights_of_mine")
+    monkeypatch.setattr(installed_weights, "_FILE", "a.pth")
     return folder / "a.pth"
 
 
@@ -377,12 +366,3 @@ def test_a_package_is_found_without_running_it(package, monkeypatch):
     assert packaged_weights("resnet18") is None
     monkeypatch.setattr(installed_weights, "PACKAGE", "no_such_package_here")
     assert packaged_weights(LITE0) is None
-
-
-def test_a_damaged_package_is_refused_with_what_mends_it(package):
-    package.write_bytes(b"others")
-    with pytest.raises(CheckpointError, match=r"not the file of its package; .* --force-reinstall"):
-        packaged_weights(LITE0)
-    package.unlink()
-    with pytest.raises(CheckpointError, match="is missing or not the file"):
-        packaged_weights(LITE0)
