@@ -225,6 +225,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     """Compare masks and graphs with the labels on the held-out chips, chip by chip."""
     stage = declared_stage("evaluate", config, workspace)
     if done := stage.summary(EvaluateSummary, force=force):
+        _write_cards(config, workspace, done)
         return done
     listed, predicted = read_chips(workspace.chips), read_predicted(workspace)
     chips_of = held_out_chips(workspace, listed, predicted)
@@ -247,9 +248,14 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
         write_reliability(workspace.reliability, summary.reliability[""])
         outputs.append(workspace.reliability)
     stage.finish(summary, outputs)
-    for fold in map(int, summary.by_fold or [predicted.fold]):
-        write_model_card(config, workspace, fold=fold)
+    _write_cards(config, workspace, summary)
     return summary
+
+
+def _write_cards(config: Config, workspace: Workspace, summary: EvaluateSummary) -> None:
+    """Write the model cards of the networks that were measured."""
+    for fold in map(int, summary.by_fold or [summary.fold]):
+        write_model_card(config, workspace, fold=fold)
 
 
 def _score_scene(
