@@ -8,22 +8,13 @@ from typing import Any
 from safetensors import safe_open
 
 from roadseg.learn.network.checkpoint_facts import MODEL
+from roadseg.report.run_facts import METRIC_TITLES
 from roadseg.system.files import atomic_write
 from roadseg.system.fingerprints import file_sha256
 
 CARD = "model_card.md"
 
 _FEW_CHIPS = 20  # Fewer held-out chips measure little.
-_METRICS = {
-    "iou": "IoU of pixels",
-    "f1": "F1 of pixels",
-    "apls_length": "APLS by length, mean over chips",
-    "apls_time": "APLS by time, mean over chips",
-    "topo_f1": "TOPO F1",
-    "correctness": "correctness",
-    "completeness": "completeness",
-    "breaks_per_km": "breaks per km of road",
-}
 _SHOWN = ("loss", "iou", "f1")  # Scores of folds that a card of a training on all chips lists.
 
 Card = Mapping[str, Any]
@@ -190,7 +181,7 @@ def _metrics(card: Card) -> Iterator[str]:
     yield ""
     yield _row(["metric", "value"])
     yield _row(["---"] * 2)
-    for name, title in _METRICS.items():
+    for title, name in METRIC_TITLES.items():
         if evaluation.get(name) is not None:
             yield _row([title, f"{evaluation[name]:.3f}"])
 

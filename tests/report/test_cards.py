@@ -89,7 +89,7 @@ def test_what_was_measured_is_told_and_what_was_not_is_left_out():
     found = {"chips": 2, "reference_km": 4.8, "apls_length": 0.915, "topo_f1": None}
     words = text(evaluation=found)
     assert "On 2 held-out chips, 4.80 km of road" in words
-    assert "| APLS by length, mean over chips | 0.915 |" in words
+    assert "| APLS length | 0.915 |" in words
     assert "TOPO" not in words
 
 

@@ -190,7 +190,7 @@ class TestEvaluation:
         by_fold = read_record(workspace.record("evaluate")).summary["by_fold"]
         for fold in FOLDS:
             card = (workspace.checkpoint(fold) / "model_card.md").read_text()
-            assert f"| IoU of pixels | {by_fold[str(fold)]['iou']:.3f} |" in card
+            assert f"| pixel IoU | {by_fold[str(fold)]['iou']:.3f} |" in card
 
     def test_the_page_shows_every_scene_as_held_out(self, each):
         _, workspace = each

@@ -26,7 +26,7 @@ def test_training_leaves_a_card_of_what_it_saw(finished):
 def test_evaluation_adds_its_metrics(finished):
     config, workspace = finished
     found = evaluate.run(config, workspace)
-    assert f"| IoU of pixels | {found.iou:.3f} |" in card(workspace)
+    assert f"| pixel IoU | {found.iou:.3f} |" in card(workspace)
 
 
 def test_a_new_training_is_not_measured_by_the_metrics_of_the_one_before(finished):
