@@ -144,7 +144,7 @@ def read_scenes(
     """Read the scenes of a run; what cannot be read is listed and left out."""
     left_out: list[str] = []
     chips: ChipList | None = None
-    with _listed_in(left_out):
+    with listed_in(left_out):
         chips = read_chips(workspace.chips) if workspace.chips.exists() else None
     listed = {scene.name: scene for scene in chips.scenes} if chips else {}
     # Images without chips, such as those that `improve` only maps, have no labels that count.
@@ -152,7 +152,7 @@ def read_scenes(
     images = _images(config, listed, left_out)
     scenes = []
     for name in counted(names, "report: roads", total=len(names), unit="scenes"):
-        with _listed_in(left_out):
+        with listed_in(left_out):
             image, set_name = images.get(name, (None, ""))
             own = config.of_set(set_name)
             record = listed[name] if name in labelled else None
@@ -228,7 +228,7 @@ def encode_pictures(
             layers[name] = {"picture": picture, "box": bounds}
         return len(picture or "")
 
-    with _listed_in(shown.left_out):
+    with listed_in(shown.left_out):
         if scene.image:
             photo = read_photo(scene.image, shown.scaling, area.crs, side_px=side)
             most = int(_PHOTO * most_bytes)
@@ -244,7 +244,7 @@ def encode_pictures(
 
 
 @contextmanager
-def _listed_in(left_out: list[str]) -> Iterator[None]:
+def listed_in(left_out: list[str]) -> Iterator[None]:
     """Add the message of an error to a list, and go on without what the block was to give."""
     try:
         yield
@@ -268,7 +268,7 @@ def _images(
     if listed:
         return {name: (scene.image, scene.set) for name, scene in listed.items()}
     images: dict[str, tuple[Path, str]] = {}
-    with _listed_in(left_out):
+    with listed_in(left_out):
         for scene_set, own in find_scenes([each for each in config.sets if each.imagery.images]):
             images |= {name: (path, scene_set.name) for name, path in own.items()}
     return images
@@ -286,7 +286,7 @@ def _read_scene(
     """Read a scene, with its labels if prepare has recorded any."""
     facts, probability = None, None
     if image is not None:
-        with _listed_in(left_out):
+        with listed_in(left_out):
             facts = _photo_facts(image, config.imagery)
     if (path := workspace.probability(name)).exists():
         crs = crs_setting(config.imagery.crs, "imagery.crs")
@@ -301,7 +301,7 @@ def _read_scene(
     scene = ReportScene(name, grid, facts, probability, graph)
     if record is None or not (mask := workspace.mask(name)).exists():
         return scene
-    with _listed_in(left_out):
+    with listed_in(left_out):
         labels, imagery, tracing = config.labels, config.imagery, config.graph
         known = read_reference(record, mask, grid, labels=labels, imagery=imagery, tracing=tracing)
         roads = clip_graph(known.roads, grid.footprint_m)

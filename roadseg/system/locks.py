@@ -16,7 +16,6 @@ from roadseg.system.files import atomic_write, is_gone, writing
 # Parts of stages have names with a hyphen; others, such as a review, hinder no stage.
 _RUN, _PARTS = ".lock", ".*-*.lock"
 _HOLDER = "-holder"  # This file beside a lock names its holder, for the message to others.
-_DYING_S = 10.0  # Seconds that the workers of a killed process may take to end.
 _ENDING_S = 1.0  # Seconds that a process may take to release its lock.
 _MOMENT_S = 60.0  # Seconds in which even a thousand processes hold a lock for a moment each.
 _POLL_S = 0.05  # Seconds between two attempts to lock.
@@ -117,9 +116,8 @@ def _patience_s(noted: Path) -> float:
 
     A process that holds it for long has left a note. If it was killed, its workers end soon, too.
     """
-    if not noted.exists():
-        return _MOMENT_S
-    return _DYING_S if _is_killed(_holder(noted)) else _ENDING_S
+    is_held = noted.exists() and not _is_killed(_holder(noted))
+    return _ENDING_S if is_held else _MOMENT_S
 
 
 def _release(own: FileLock, noted: Path) -> None:

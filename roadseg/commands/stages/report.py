@@ -15,7 +15,6 @@ import shapely
 from roadseg.commands.stages.declared_stages import declared_stage, outdated_before
 from roadseg.config import Config
 from roadseg.dataset.fold_files import read_folds
-from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.grid import DEGREES, is_local
 from roadseg.report.facts import (
     credit_lines,
@@ -31,7 +30,13 @@ from roadseg.report.page import as_data, build_page, write_page
 from roadseg.report.pictures import sheet_uri
 from roadseg.report.qgis_project import write_project
 from roadseg.report.run_facts import checkpoint_folders, found_layout, scene_names
-from roadseg.report.scenes import ReportScenes, describe_map, encode_pictures, read_scenes
+from roadseg.report.scenes import (
+    ReportScenes,
+    describe_map,
+    encode_pictures,
+    listed_in,
+    read_scenes,
+)
 from roadseg.review.edits import edits_in_force
 from roadseg.roads.labels.areas import Area, work_area
 from roadseg.roads.metrics.road_lengths import MappedRoads, RoadLengths, road_lengths
@@ -154,25 +159,19 @@ def _warn_of_unseen(areas: Mapping[str, Area], shown: ReportScenes) -> None:
 
 def _folds(workspace: Workspace, shown: ReportScenes) -> dict[str, int] | None:
     """Return the fold of every chip by its name; None if they are not known."""
-    if not (shown.chips and workspace.folds.exists()):
-        return None
-    try:
-        return read_folds(workspace.folds, shown.chips)
-    except DataError as error:
-        shown.left_out.append(str(error))
-        return None
+    with listed_in(shown.left_out):
+        if shown.chips and workspace.folds.exists():
+            return read_folds(workspace.folds, shown.chips)
+    return None
 
 
 def _edits(workspace: Workspace, shown: ReportScenes) -> gpd.GeoDataFrame | None:
     """Return the edits of a review that are in force; None without edits or georeference."""
-    if not workspace.edits.exists():
-        return None
-    try:
-        edits = edits_in_force(workspace.edits)
-    except RoadsegError as error:
-        shown.left_out.append(str(error))
-        return None
-    return None if is_local(edits.crs) else edits
+    with listed_in(shown.left_out):
+        if workspace.edits.exists():
+            edits = edits_in_force(workspace.edits)
+            return None if is_local(edits.crs) else edits
+    return None
 
 
 def _page(

@@ -122,11 +122,6 @@ def _pages(address: str, client: Client) -> Iterator[tuple[str, Json]]:
         link = _link(page, "next")
         if link is None or not page["features"]:  # Some servers name a next page without end.
             return
-        if str(link.get("method", "GET")).upper() != "GET":
-            raise DataError(
-                f"{without_keys(address)}: the next page can only be asked for by POST; choose a "
-                "smaller area, or add &limit=1000"
-            )
         address = join_address(address, str(link["href"]))
 
 
