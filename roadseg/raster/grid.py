@@ -357,7 +357,7 @@ def _require_place(path: Path | str, grid: Grid) -> None:
         raise DataError(
             f"{path}: {error}; check its geotransform and its coordinate system, {grid.crs.name}"
         ) from error
-    if not (_comes_back(grid) and _is_within_crs(grid)):
+    if not _comes_back(grid):
         raise DataError(
             f"{path}: its corners cannot be projected to metres (EPSG:{grid.metric_epsg}); it "
             "may cross a pole or span the globe; check its geotransform and its coordinate "
@@ -371,12 +371,3 @@ def _comes_back(grid: Grid) -> bool:
         sizes_m, again = grid.pixel_size_m, grid.from_metric(grid.to_metric(grid.corners))
         apart_px = float(np.abs(again - grid.corners).max())
     return min(sizes_m) > 0 and math.isfinite(max(sizes_m)) and apart_px < 1
-
-
-def _is_within_crs(grid: Grid) -> bool:
-    """Return whether the middle of a grid converts to degrees and back unchanged."""
-    if grid.crs.is_geographic:
-        return True
-    xy = transformer(DEGREES, grid.crs).transform(*grid.centre_degrees)
-    apart_px = np.abs(grid.to_pixel(np.array([xy])) - (grid.height / 2, grid.width / 2))
-    return bool((apart_px < 1).all())

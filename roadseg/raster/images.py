@@ -22,7 +22,7 @@ from roadseg.errors import DataError
 from roadseg.raster.extents import LEAST_SIDE_PX, Extent, ScenePart
 from roadseg.raster.grid import Grid, crs_setting, grid_of
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.tiff import missing_bytes
+from roadseg.raster.tiff import is_cut_short
 from roadseg.raster.windows import Window
 from roadseg.system.files import is_virtual
 from roadseg.system.text import one_line
@@ -197,8 +197,8 @@ def open_complete(path: Path, *, as_image: bool = False) -> Iterator[rasterio.Da
         DataError: if it cannot be read, now or inside the block, or lacks pixels at its end.
     """
     with open_raster(path, as_image=as_image) as source:
-        if not is_virtual(path) and path.is_file() and missing_bytes(path):
-            raise DataError(f"{path}: {_cut_short(path)}")
+        if not is_virtual(path) and is_cut_short(path):
+            raise DataError(f"{path}: cut short; download or copy it again")
         yield source
 
 
@@ -212,7 +212,9 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except RasterioIOError as error:
-        raise DataError(f"{path}: {_unreadable(path, error)}") from error
+        why = one_line(error.__cause__ or error)
+        fault = "cut short" if is_cut_short(path) else f"not a readable raster ({why})"
+        raise DataError(f"{path}: {fault}; download or copy it again") from error
 
 
 def read_facts(
@@ -408,18 +410,3 @@ def _dtype(path: Path, source: rasterio.DatasetReader, bands: tuple[int, ...]) -
             "for example to their amplitude"
         )
     return dtypes[0]
-
-
-def _cut_short(path: Path) -> str:
-    size, missing = path.stat().st_size, missing_bytes(path)
-    return (
-        f"cut short: it has {size} bytes, expected {size + missing} or more; download or copy it "
-        "again"
-    )
-
-
-def _unreadable(path: Path, error: RasterioIOError) -> str:
-    """Return why a raster cannot be read, and what to do."""
-    if path.is_file() and missing_bytes(path):
-        return _cut_short(path)
-    return f"not a readable raster ({one_line(error.__cause__ or error)}); replace or remove it"

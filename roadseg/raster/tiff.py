@@ -108,15 +108,16 @@ def open_new(path: Path, profile: Mapping[str, Any]) -> Iterator[Any]:
     require_written(path)
 
 
-def missing_bytes(path: Path) -> int:
-    """Return how many bytes are missing at the end of a TIFF; 0 for other formats.
+def is_cut_short(path: Path) -> bool:
+    """Return whether bytes are missing at the end of a TIFF; not of other formats.
 
-    The number is 1 if a directory or a table of blocks is cut off, so that it is not known. Only
-    what is needed to read pixels counts: directories, strips and tiles, also of masks and
+    Only what is needed to read pixels counts: directories, strips and tiles, also of masks and
     overviews. A strip or tile that was left out (in a sparse file) is not missing.
     """
-    blocks, size = _blocks(path), path.stat().st_size
-    return max(blocks.end - size, 0 if blocks.are_known else 1)
+    if not path.is_file():
+        return False
+    blocks = _blocks(path)
+    return not blocks.are_known or blocks.end > path.stat().st_size
 
 
 def require_written(path: Path) -> None:

@@ -338,9 +338,9 @@ def read_all(path):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"", r"not a readable raster \(.*\); replace or remove it"),
-        (b"II*\x00\x08\x00\x00\x00", "cut short: it has 8 bytes, expected 9 or more"),
-        (b"name,speed\na,1\n", r"not a readable raster \(.*\); replace or remove it"),
+        (b"", r"not a readable raster \(.*\); download or copy it again"),
+        (b"II*\x00\x08\x00\x00\x00", "cut short; download or copy it again"),
+        (b"name,speed\na,1\n", r"not a readable raster \(.*\); download or copy it again"),
     ],
     ids=["empty", "header", "text"],
 )
@@ -366,9 +366,9 @@ def test_a_mosaic_whose_file_is_gone_names_it(tmp_path):
 def test_a_tiff_cut_short_says_so(write_raster, share):
     path = write_raster(NOISE)
     os.truncate(path, int(path.stat().st_size * share))
-    with pytest.raises(DataError, match=r"scene\.tif: cut short: it has \d+ bytes, expected 4\d+"):
+    with pytest.raises(DataError, match=r"scene\.tif: cut short; download"):
         read_all(path)
-    with pytest.raises(DataError, match=r"cut short.*; download or copy it again"):
+    with pytest.raises(DataError, match=r"cut short; download or copy it again"):
         read_grid(path)
 
 

@@ -59,7 +59,7 @@ def test_an_unreadable_block_of_an_open_scene_is_named_in_one_line(write_raster)
     with SceneReader(facts, rows=64) as scene:
         scene.read(Window(0, 0, 32, 64))
         with pytest.raises(
-            DataError, match=r"scene\.tif: not a readable raster .*; replace or remove it"
+            DataError, match=r"scene\.tif: not a readable raster .*; download or copy it again"
         ):
             scene.read(Window(180, 0, 64, 64))
 

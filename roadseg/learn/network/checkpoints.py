@@ -34,7 +34,7 @@ from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import atomic_write
 from roadseg.system.records import parse_json, write_json
 from roadseg.system.schemas import check
-from roadseg.system.text import first, one_line
+from roadseg.system.text import one_line
 
 Tensors = Mapping[str, Tensor]
 
@@ -196,25 +196,19 @@ def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor
 
 
 def _check_fits(path: Path, weights: Tensors, wanted: Tensors) -> None:
-    """Refuse weights that are not those of a network."""
-    if odd := sorted(weights.keys() ^ wanted.keys()):
-        relation = "found" if odd[0] in weights else "found no"
-        problem = one_line(f"{relation} {first([f'{name:.100}' for name in odd], 1)}")
-    else:
-        faults = ((name, _fault(weights[name], value)) for name, value in wanted.items())
-        problem = next((f"{name}: {fault}" for name, fault in faults if fault), "")
-    if problem:
+    """Refuse weights that are not those of a network, or no sound numbers."""
+
+    def fits(name: str) -> bool:
+        if name not in weights or name not in wanted:
+            return False
+        ours, value = weights[name], wanted[name]
+        return (ours.shape, ours.dtype) == (value.shape, value.dtype) and is_sound(ours)
+
+    if odd := sorted(name for name in weights.keys() | wanted.keys() if not fits(name)):
         raise CheckpointError(
-            f"{path}: its weights do not match its metadata ({problem}); restore it, or retrain"
+            f"{path}: its weights do not match its metadata, or are no finite numbers "
+            f"({one_line(odd[0]):.100}); restore it, or retrain"
         )
-
-
-def _fault(tensor: Tensor, wanted: Tensor) -> str:
-    if tensor.shape != wanted.shape:
-        return f"shape {tuple(tensor.shape)} instead of {tuple(wanted.shape)}"
-    if tensor.dtype != wanted.dtype:
-        return f"{tensor.dtype} instead of {wanted.dtype}".replace("torch.", "")
-    return "" if is_sound(tensor) else "values that are NaN, infinite or extremely large"
 
 
 def _check_agrees(facts: Facts, path: Path, wanted: NetworkSpec, *, setting: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roadseg.arrays import Bools, Floats, Ints
+from roadseg.arrays import Array, Bools, Floats, Ints
 from roadseg.roads.audit.ridges import Ridges
 from roadseg.roads.audit.stations import Stations
 
@@ -53,9 +53,12 @@ def cut_stretches(
         min_shift_m: distance from which on a road counts as shifted, that distance included.
     """
     status = np.where(ridges.is_seen, CONFIRMED, NOT_SEEN)
-    status = np.where(ridges.has_data, _from_nearest(status, stations, skip), NO_DATA)
+    status = np.where(ridges.has_data, _from_nearest(status, stations, ~skip), NO_DATA)
     status = _without_short(status, stations)
-    offset_m, width_m = (_filled(each, stations) for each in (ridges.offset_m, ridges.width_m))
+    offset_m, width_m = (
+        np.nan_to_num(_from_nearest(each, stations, np.isfinite(each)))
+        for each in (ridges.offset_m, ridges.width_m)
+    )
     is_shifted = np.abs(offset_m) >= np.maximum(min_shift_m, _WIDE * width_m)
     status = np.where((status == CONFIRMED) & is_shifted, SHIFTED, status)
     status = _without_short(status, stations, among=(CONFIRMED, SHIFTED))
@@ -78,20 +81,8 @@ def _starts(status: Ints, stations: Stations) -> Ints:
     return np.flatnonzero(changes)
 
 
-def _from_nearest(values: Ints, stations: Stations, skip: Bools) -> Ints:
-    """Return values in which stations to skip have that of the nearest other one of their way."""
-    source = _nearest(~skip, stations)
-    return np.where(source >= 0, values[source], values)
-
-
-def _filled(offset_m: Floats, stations: Stations) -> Floats:
-    """Return offsets in which those that are NaN are that of the nearest known one, or 0."""
-    source = _nearest(np.isfinite(offset_m), stations)
-    return np.where(source >= 0, offset_m[source], 0.0)
-
-
-def _nearest(is_known: Bools, stations: Stations) -> Ints:
-    """Return the nearest known station of the same way for each one, -1 if there is none."""
+def _from_nearest(values: Array, stations: Stations, is_known: Bools) -> Array:
+    """Return values in which unknown ones are that of the nearest known station of their way."""
     at = np.arange(len(is_known))
     before = np.maximum.accumulate(np.where(is_known, at, -1))
     after = np.minimum.accumulate(np.where(is_known, at, len(at))[::-1])[::-1]
@@ -99,7 +90,8 @@ def _nearest(is_known: Bools, stations: Stations) -> Ints:
     last = first + stations.count[stations.way] - 1
     has_before, has_after = before >= first, after <= last
     is_before = has_before & (~has_after | (at - before <= after - at))
-    return np.where(is_before, before, np.where(has_after, after, -1))
+    source = np.where(is_before, before, np.where(has_after, after, at))
+    return np.asarray(values[source])
 
 
 def _without_short(status: Ints, stations: Stations, among: tuple[int, ...] | None = None) -> Ints:

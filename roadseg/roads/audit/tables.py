@@ -65,7 +65,7 @@ class AuditTables:
         metres = self._metres
         columns = {
             "way": np.arange(1, len(metres) + 1),
-            "rank": _ranks(self._doubt_m),
+            "rank": 1 + np.argsort(np.argsort(-self._doubt_m, kind="stable")),
             "status": np.array(STATUSES, dtype=object)[_main_status(metres)],
             "length_m": _rounded(metres.sum(axis=1)),
             **{name: _rounded(metres[:, n]) for n, name in enumerate(_OF_WAYS[1:])},
@@ -145,12 +145,6 @@ def shift_text(shift_m: XY) -> str:
     across = f"{short_text(abs(east_m))} to the {'east' if east_m >= 0 else 'west'}"
     along = f"{short_text(abs(north_m))} to the {'north' if north_m >= 0 else 'south'}"
     return f"on average, the roads of the image lie {across} and {along} of the map"
-
-
-def _ranks(doubt_m: Floats) -> Ints:
-    ranks = np.empty(len(doubt_m), dtype=np.int64)
-    ranks[np.argsort(-doubt_m, kind="stable")] = np.arange(1, len(doubt_m) + 1)
-    return ranks
 
 
 def _main_status(metres: Floats) -> Ints:

@@ -482,11 +482,9 @@ def _not_on_earth(roads: DrawnRoads) -> DataError:
     xy = shapely.get_coordinates(roads.graph.lines)
     farthest = xy[np.abs(xy[:, 1]).argmax()]  # Other vertices may be on earth either way.
     hint = swap_hint([*farthest, *farthest], _EARTH) if crs.is_geographic else ""
-    if hint:
-        return DataError(f"{roads.source}: its roads are not on earth{where}; {hint}")
+    hint = hint or f"expected all coordinates in its coordinate system, {crs.name}"
     return DataError(
-        f"{roads.source}: its roads are not near each other{where}; expected all coordinates in "
-        f"its coordinate system, {crs.name}"
+        f"{roads.source}: its roads are not on earth, or not near each other{where}; {hint}"
     )
 
 

@@ -128,12 +128,12 @@ def rewrite(path, tensors=None, **facts):
 
 LAYER = "model.segmentation_head.0.bias"
 TENSORS = {
-    "missing": (lambda t: t.pop(LAYER), f"found no {LAYER}"),
-    "surplus": (lambda t: t.update(x=torch.zeros(1)), r"found x\)"),
-    "of another shape": (lambda t: t.update({LAYER: t[LAYER][:2]}), r"shape \(2,\) instead of"),
-    "of another type": (lambda t: t.update({LAYER: t[LAYER].char()}), "int8 instead of float32"),
-    "not a number": (lambda t: t[LAYER].fill_(torch.nan), "values that are NaN"),
-    "beyond limits": (lambda t: t[LAYER].fill_(2e18), "values that are NaN"),
+    "missing": (lambda t: t.pop(LAYER), LAYER),
+    "surplus": (lambda t: t.update(x=torch.zeros(1)), "x"),
+    "of another shape": (lambda t: t.update({LAYER: t[LAYER][:2]}), LAYER),
+    "of another type": (lambda t: t.update({LAYER: t[LAYER].char()}), LAYER),
+    "not a number": (lambda t: t[LAYER].fill_(torch.nan), LAYER),
+    "beyond limits": (lambda t: t[LAYER].fill_(2e18), LAYER),
 }
 
 
@@ -144,7 +144,7 @@ def test_weights_that_do_not_fit_the_facts_are_refused(saved, change, told):
     change(tensors)
     rewrite(path, tensors)
     with pytest.raises(
-        CheckpointError, match=rf"best\.safetensors: its .* metadata \(.*{told}"
+        CheckpointError, match=rf"best\.safetensors: its .* metadata.* \({told}\)"
     ) as error:
         load_checkpoint(saved[0])
     assert "\n" not in str(error.value)

@@ -177,7 +177,7 @@ def test_roads_without_a_usable_geometry_are_told(draw, caplog):
 def test_metres_among_degrees_are_refused(tmp_path):
     metres = shapely.LineString([ORIGIN, ORIGIN + 100])
     path = shapes(tmp_path, shapely.LineString([(-115.2, 36.1), (-115.1, 36.1)]), metres)
-    with pytest.raises(DataError, match="its roads are not near each other"):
+    with pytest.raises(DataError, match="its roads are not on earth, or not near each other"):
         placed(path)
 
 
