@@ -139,7 +139,7 @@ def find_scenes(sets: Iterable[SceneSet]) -> list[ScenesOfSet]:
         (each, find_images(each.imagery.images, setting=f"{each.key or 'imagery.'}images"))
         for each in sets
     ]
-    times = Counter(name for _, images in images_of_sets for name in images)
+    times = Counter(name.casefold() for _, images in images_of_sets for name in images)
     return [
         (each, {scene_name(name, each.name, times): path for name, path in images.items()})
         for each, images in images_of_sets
@@ -151,9 +151,9 @@ def scene_name(name: str, set_name: str, times: Mapping[str, int]) -> str:
 
     Args:
         set_name: name of the set; empty without sets.
-        times: how often each name occurs in all sets.
+        times: how often each name occurs in all sets, without its case.
     """
-    return f"{set_name}_{name}" if times[name] > 1 else name
+    return f"{set_name}_{name}" if times[name.casefold()] > 1 else name
 
 
 def _with_inherited(

@@ -187,7 +187,7 @@ def _join_surveys(cities: Sequence[SurveyedCity]) -> tuple[ImageSurvey, LabelSur
     found = [facts for each in cities for facts in each.images.scenes.values()]
     require_equal_bands({facts.path: (len(facts.bands), facts.dtype) for facts in found})
     images, labels = [each.images for each in cities], [each.labels for each in cities]
-    times = Counter(name for each in images for name in each.scenes)
+    times = Counter(name.casefold() for each in images for name in each.scenes)
 
     def named(values: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
         return {
