@@ -99,10 +99,6 @@ def test_a_shift_that_few_images_show_is_told_with_their_number(scenes, told):
     assert told in f"{found}\n"
 
 
-def test_a_shift_that_cannot_be_told_is_told_so():
-    assert shift_text(None) == "cannot be measured on these images"
-
-
 def test_the_table_says_that_a_road_in_two_images_counts_in_both():
     told = {"features": 7, "scheme": "osm", "speed_sources": {"maxspeed": 4, "default": 1}}
     scenes = scene("a", **told), scene("b", **told)

@@ -1,6 +1,5 @@
 """Which scenes an area touches, wherever it lies and however it is given."""
 
-from pathlib import Path
 
 import geopandas
 import numpy as np
@@ -110,13 +109,6 @@ def test_an_area_may_be_in_any_crs(write, draw_area):
         assert share(path, draw_area(f"{crs}.gpkg", *moved, crs=crs)) == pytest.approx(
             0.5, abs=0.02
         )
-
-
-def test_an_area_in_a_file_without_crs_is_refused(draw_area):
-    path = draw_area("a.shp", shapely.box(659000, 3990000, 660000, 4010000))
-    Path(path).with_suffix(".prj").unlink()
-    with pytest.raises(DataError, match=r"a\.shp: .*coordinate system"):
-        work_area(path)
 
 
 def test_a_file_that_is_missing_is_named(tmp_path):

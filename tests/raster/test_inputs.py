@@ -146,15 +146,6 @@ def test_a_single_label_file_serves_all_images(touch, tmp_path):
     assert found == {"a_1": roads, "b_2": roads}
 
 
-def test_labels_go_by_the_names_of_images(touch, tmp_path):
-    touch("i/rgb_img1.tif", "i/rgb_img2.tif", "r/roads_img1.geojson", "r/roads_img2.geojson")
-    found = find_labels([str(tmp_path / "r")], find_images([str(tmp_path / "i")]))
-    assert {name: path.name for name, path in found.items()} == {
-        "rgb_img1": "roads_img1.geojson",
-        "rgb_img2": "roads_img2.geojson",
-    }
-
-
 def test_images_named_after_their_folders_find_their_labels(touch, tmp_path):
     touch("google/p_1.tif", "yahoo/p_1.tif", "google/p_2.tif", "r/p_1.geojson", "r/p_2.geojson")
     images = find_images([str(tmp_path / "google"), str(tmp_path / "yahoo")])
@@ -373,12 +364,6 @@ def test_a_label_of_another_place_does_not_fit(label):
 
 def test_capitals_do_not_matter():
     assert match_names(["AOI_IMG7"], ["roads_img7"]) == {"AOI_IMG7": "roads_img7"}
-
-
-def test_names_of_digits_alone_are_not_mixed_up():
-    names = [str(number) for number in range(1, 120)]
-    labels = [f"mask_{name}" for name in names]
-    assert match_names(names, labels) == dict(zip(names, labels, strict=True))
 
 
 def test_thousands_of_names_are_matched_at_once():

@@ -82,12 +82,6 @@ def test_the_weights_of_every_pixel_are_positive_and_add_up_to_one(side):
     np.testing.assert_allclose(sums, 1, rtol=1e-6)
 
 
-def test_a_pixel_that_only_one_window_shows_has_all_its_weight():
-    weights = blend_weights([0, 6], window_px=8)
-    assert weights[0, :6].tolist() == [1] * 6
-    assert weights[1, 2:].tolist() == [1] * 6
-
-
 def test_a_pixel_near_the_middle_of_a_window_follows_that_window():
     left, right = blend_weights([0, 4], window_px=8)
     assert np.all(np.diff(left[4:]) < 0)

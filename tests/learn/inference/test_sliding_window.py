@@ -155,14 +155,6 @@ def test_a_window_without_data_leaves_nothing_to_the_rows_below_it():
     assert np.array_equal(found[0], np.where(valid, scene, 0))
 
 
-def test_a_scene_without_data_is_zero_throughout():
-    engine = engine_of(echo)
-    empty = np.zeros((70, 40), dtype=bool)
-    assert not predict(engine, scene_of(70, 40), empty).any()
-    assert not known_of(engine, scene_of(70, 40), empty).any()
-    assert engine.run.batches == []
-
-
 @pytest.mark.parametrize(("windows", "batches"), [(6, 2), (7, 3)])
 def test_the_network_sees_batches_of_one_shape(windows, batches):
     engine = engine_of(echo)

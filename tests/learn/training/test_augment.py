@@ -35,10 +35,6 @@ def test_the_same_seed_makes_the_same_changes_whatever_came_before():
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-def test_other_seeds_make_other_changes():
-    assert len({mask.tobytes() for _, mask in changes(1, range(30))}) > 20
-
-
 @pytest.mark.parametrize(
     ("kinds", "images"),
     [((), {1}), (("turns",), {2, 8}), (("warp",), {3, 40}), (("colour",), {3, 40})],

@@ -226,22 +226,6 @@ def test_boxes_that_meet_with_x_and_y_swapped_are_told(there, is_likely):
     assert ("look swapped" in swap_hint((8.2, 49.2, 8.4, 49.4), there)) == is_likely
 
 
-def test_only_polygons_are_areas():
-    roads = roads_of(LINE, SQUARE, OTHER)
-    assert roads.is_area.tolist() == [False, True, False]
-    assert roads.half_width_m.tolist() == [2, 0, 2]
-
-
-def test_lines_alone_have_no_areas():
-    lines = roads_of(LINE, SQUARE, OTHER).lines_only()
-    assert (lines.is_area.tolist(), lines.speed_mph.tolist()) == ([False, False], [1, 3])
-
-
-def test_an_extent_is_told_in_degrees():
-    roads = roads_at([(500000, 0), (500000, 100000)])
-    assert extent_degrees(roads.shapes, UTM) == "lon -117.0000 to -117.0000, lat 0.0000 to 0.9047"
-
-
 @pytest.mark.parametrize(
     ("line", "crs", "told"),
     [

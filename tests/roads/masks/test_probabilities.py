@@ -329,11 +329,6 @@ def test_a_raster_keeps_the_threshold_of_its_network_and_how_sure_its_edges_are(
     assert (again.threshold, again.edge_model) == (0.62, EDGES)
 
 
-@pytest.mark.parametrize("text", ["0.001", "0.999"])
-def test_a_threshold_lies_between_0_and_1(path, text):
-    assert read_probability(with_tag(path, "THRESHOLD", text)).threshold == float(text)
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roadseg.roads.metrics.breaks import Breaks, count_breaks
+from roadseg.roads.metrics.breaks import count_breaks
 from tests.drawing import drawn
 
 ROAD = [(0, 0), (300, 0)]
@@ -87,10 +87,6 @@ def test_found_roads_have_the_length_of_the_parts_around_found_places():
 @pytest.mark.parametrize("sides", [([], []), ([ROAD], []), ([], [ROAD])])
 def test_breaks_per_km_are_unknown_where_nothing_is_found(sides):
     assert count_breaks(*(drawn(*side) for side in sides)).per_km is None
-
-
-def test_breaks_of_two_places_add_up():
-    assert Breaks(1, 2.0, 1.5) + Breaks(2, 1.0, 1.0) == Breaks(3, 3.0, 2.5)
 
 
 def test_it_does_not_matter_where_roads_are_cut_into_edges():

@@ -55,11 +55,6 @@ def test_ratios_are_those_of_scikit_learn(masks):
         assert getattr(found, name) == pytest.approx(expected)
 
 
-def test_counts_pool_over_chips():
-    chips = (1, 2, 3), (10, 20, 30), (100, 200, 300)
-    assert sum((Counts(*chip) for chip in chips), Counts()) == Counts(111, 222, 333)
-
-
 @pytest.mark.parametrize(("level", "found"), [(101, 0), (102, 3)])
 def test_a_pixel_of_just_the_threshold_is_road(level, found):
     assert histogram({}, {level: 3}).at(0.4) == Counts(found, 0, 3 - found)

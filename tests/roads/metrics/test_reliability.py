@@ -10,17 +10,9 @@ def measure(confidence, share, length_m):
     )
 
 
-def test_what_is_right_as_often_as_it_says_has_no_error():
-    assert measure([0.75, 0.75], [1, 0.5], [10, 10]).error == 0
-
-
 def test_the_error_is_weighted_by_length():
     found = measure([0.95, 0.15], [1, 0.5], [300, 100])
     assert found.error == pytest.approx(0.75 * 0.05 + 0.25 * 0.35)
-
-
-def test_errors_of_two_ranges_do_not_cancel():
-    assert measure([0.4, 0.8], [0.5, 0.7], [1, 1]).error == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(("confidence", "bins"), [(0.29, 1), (0.3, 2)])
