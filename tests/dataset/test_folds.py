@@ -69,10 +69,6 @@ def test_joined_groups_do_not_depend_on_the_order_of_chips(groups, pairs):
     assert join_groups(groups, here) == back[::-1]
 
 
-def test_a_fold_given_for_a_scene_is_that_of_all_its_chips():
-    assert folds_by_name(CHIPS, SCENES, {"b": 0, "a": 1}, folds=2).tolist() == [1, 1, 0]
-
-
 def test_a_fold_given_for_a_chip_comes_before_that_of_its_scene():
     given = {"a": 1, "b": 0, "a_r0_c9": 0}
     assert folds_by_name(CHIPS, SCENES, given, folds=2).tolist() == [1, 0, 0]

@@ -1,6 +1,5 @@
 """Which scenes an area touches, wherever it lies and however it is given."""
 
-
 import geopandas
 import numpy as np
 import pytest

@@ -65,12 +65,6 @@ def test_heights_are_dropped():
     assert not shapely.has_z(graph.lines).any()
 
 
-def test_no_lines_make_an_empty_graph():
-    graph = graph_from_lines(np.array([], dtype=object), UTM, {"speed_kph": np.zeros(0)})
-    assert (graph.nodes.shape, graph.ends.shape, graph.lines.shape) == ((0, 2), (0, 2), (0,))
-    assert graph.attributes["speed_kph"].shape == (0,)
-
-
 @pytest.mark.parametrize(
     ("geometry", "told"),
     [
