@@ -22,7 +22,6 @@ _CSV = ".csv"
 # Of files of one name the first of these formats is taken.
 _VECTORS = (LINE_SUFFIXES[0], *READERS, *LINE_SUFFIXES[1:], *FOLDER_SUFFIXES)
 _KINDS = (_VECTORS, (".json",), (_CSV,), MASK_SUFFIXES)  # The first kind in a folder counts.
-_ONE_SIDED = "; compare one file with one file, or a folder with a folder"
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,12 @@ def match_sources(
     left = [name for name in predicted if name not in used]
     unknown = [name for name in left if predicted[name].table]
     if unknown or not used:
-        _refuse(unknown or left, reference, predicted)
+        unknown = unknown or left
+        raise DataError(
+            f"{predicted[unknown[0]].path}: {len(unknown)} of {len(predicted)} names match no "
+            f"reference ({first(unknown)}); expected {first(list(reference))}; compare one file "
+            "with one file, or a folder with a folder"
+        )
     return matched, left
 
 
@@ -170,19 +174,3 @@ def match(reference: list[str], predicted: list[str]) -> dict[str, str | None]:
     except ValueError as error:
         raise DataError(str(error)) from error
     return matched
-
-
-def _refuse(
-    unknown: list[str],
-    reference: Mapping[str, RoadSource],
-    predicted: Mapping[str, RoadSource],
-) -> None:
-    path, whole = predicted[unknown[0]].path, len(predicted)
-    is_one_sided = (len(reference) == 1) != (whole == 1)
-    what = "image ids" if predicted[unknown[0]].table else "names"
-    known = next(iter(reference.values()))
-    there = known if len(reference) == 1 else known.path.parent
-    raise DataError(
-        f"{path}: {len(unknown)} of {whole} {what} match no reference ({first(unknown)}); "
-        f"expected {first(reference)}, from {there}{_ONE_SIDED if is_one_sided else ''}"
-    )
