@@ -182,10 +182,15 @@ def _take_over(encoder: nn.Module, file: Path, weights: Tensors, *, name: str) -
         for key, value in wanted.items()
         if plain[key] in tensors
     }
-    if reason := _lacking(wanted, fitting):
+    if lacking := [
+        key
+        for key, value in wanted.items()
+        if key not in fitting or fitting[key].shape != value.shape
+    ]:
         raise CheckpointError(
-            f"{file}: expected the {len(wanted)} tensors of encoder {name}, {reason}; use a file "
-            "of this encoder, or set train.encoder to that of the file"
+            f"{file}: expected the {len(wanted)} tensors of encoder {name}, missing or of another "
+            f"shape are {first(lacking, _SHOWN)}; use a file of this encoder, or set train.encoder "
+            "to that of the file"
         )
     with torch.no_grad():
         for key, value in fitting.items():
@@ -271,15 +276,3 @@ def _spread(weights: Tensor, wanted: Tensor) -> Tensor:
     if bands == 1:
         return weights.sum(dim=1, keepdim=True)
     return weights[:, [band % _RGB for band in range(bands)]] * (_RGB / bands)
-
-
-def _lacking(wanted: Tensors, fitting: Tensors) -> str:
-    """Return which weights are missing or have another shape; empty if none."""
-    reasons = [
-        f"{key} {tuple(fitting[key].shape)} instead of {tuple(value.shape)}"
-        if key in fitting
-        else f"no {key}"
-        for key, value in wanted.items()
-        if key not in fitting or fitting[key].shape != value.shape
-    ]
-    return f"found {first(reasons, _SHOWN)}" if reasons else ""

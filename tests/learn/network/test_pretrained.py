@@ -181,8 +181,9 @@ def test_a_timm_encoder_takes_other_bands_too(tmp_path):
 
 
 def test_weights_of_another_encoder_are_refused_with_the_first_that_lack(resnet18_file):
-    words = r"expected the 265 tensors of encoder resnet50, found layer1\.0\.conv1\.weight "
-    words += r"\(64, 64, 3, 3\) instead of \(64, 64, 1, 1\), no .* and 185 more; use a file"
+    words = (
+        r"265 tensors of encoder resnet50, .* are layer1\.0\.conv1\.weight, .* and 185 more; use"
+    )
     with pytest.raises(CheckpointError, match=words):
         loaded(resnet18_file, "resnet50")
 
@@ -191,7 +192,7 @@ def test_weights_for_four_bands_fit_four_bands_only(tmp_path, resnet18):
     four = resnet18.state_dict() | {"conv1.weight": torch.ones(64, 4, 7, 7)}
     torch.save(four, tmp_path / "4.pth")
     assert (loaded(tmp_path / "4.pth", bands=4).conv1.weight == 1).all()
-    with pytest.raises(CheckpointError, match=r"conv1\.weight \(64, 4, 7, 7\) instead of \(64, 3"):
+    with pytest.raises(CheckpointError, match=r"of another shape are conv1\.weight; use a file"):
         loaded(tmp_path / "4.pth")
 
 
@@ -220,7 +221,7 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path, name, content):
 @pytest.mark.parametrize("content", [[1, 2], {"epoch": 3}, {"state_dict": {"a": torch.zeros(1)}}])
 def test_a_file_without_weights_of_an_encoder_is_refused(tmp_path, content):
     torch.save(content, tmp_path / "a.pth")
-    with pytest.raises(CheckpointError, match=r"found no conv1\.weight, .* and 97 more"):
+    with pytest.raises(CheckpointError, match=r"shape are conv1\.weight, .* and 97 more"):
         loaded(tmp_path / "a.pth")
 
 
