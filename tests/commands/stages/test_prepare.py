@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import rasterio
 import shapely
+from affine import Affine
 
 from roadseg.commands.stages import pipeline, prepare
 from roadseg.config import load_config
@@ -283,6 +284,15 @@ def find_shift(monkeypatch, right_m, down_m):
     """Let all examples have a shift, in the frame of their image."""
     found = Shift(right_m, down_m, confidence=1.0)
     monkeypatch.setattr("roadseg.dataset.quality.estimate_shift", lambda *_, **__: found)
+
+
+def test_the_shift_of_labels_is_told_east_and_north_however_images_are_turned(city, monkeypatch):
+    for image in (city.parent / "images").glob("*.tif"):
+        with rasterio.open(image, "r+") as raster:
+            west, north = raster.transform.c, raster.transform.f
+            raster.transform = Affine(0, -1, west + 64, -1, 0, north)  # Down is to the west.
+    find_shift(monkeypatch, 1.0, 3.0)
+    assert run(city).remaining_m == pytest.approx([-3, -1], abs=0.1)
 
 
 def test_a_warning_of_shifted_labels_names_the_whole_shift(city, monkeypatch, caplog):
