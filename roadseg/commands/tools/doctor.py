@@ -46,113 +46,57 @@ _GIB = 2**30
 
 @dataclass(frozen=True)
 class DoctorSummary(Summary):
-    """Abilities of the machine and the installation, and what is missing, with the reason.
+    """What works on this machine, and what is missing.
 
     Attributes:
-        system: Python and operating system.
-        packages: versions of the installed packages.
-        gdal: version of each copy of GDAL, by the package that brings it.
-        proj: the same of PROJ.
-        proj_data: data folder of pyproj's copy of PROJ.
-        devices: reason why each kind of device cannot be used; empty if it can.
-        picked: device and precision that "auto" chooses, and why.
-        features: whether the CPU has each of the instruction sets that speed up networks.
-        machine: CPUs, memory, libraries, and why numactl cannot bind memory.
-        usable_cores: largest number for --ncores.
-        weights: whether the ImageNet weights of the default encoder are installed, or what is
-            wrong with them.
-        compiling: reason why --compile does not work with this device; empty if it does.
-        extras: whether each optional part of roadseg is installed.
-        warnings: conditions that may slow a run or make it fail.
-        broken: conditions that will make a run fail.
-        advice: possible improvements by other packages or settings.
+        rows: lines of text by subject. A run will fail with what is among the "problems", and what
+            is among the "warnings" may slow it.
     """
 
-    system: str
-    packages: dict[str, str]
-    gdal: dict[str, str]
-    proj: dict[str, str]
-    proj_data: str
-    devices: dict[str, str]
-    picked: str
-    features: dict[str, bool]
-    machine: Machine
-    usable_cores: int
-    weights: str
-    compiling: str
-    extras: dict[str, bool]
-    warnings: list[str]
-    broken: list[str]
-    advice: list[str]
+    rows: dict[str, list[str]]
+
+    @property
+    def broken(self) -> list[str]:
+        """Conditions that will make a run fail."""
+        return self.rows["problems"]
 
     def __str__(self) -> str:
         """Return a table; rows of several lines have one title."""
-        rows = {
-            "system": [self.system],
-            "packages": list(_lines(self.packages)),
-            "GDAL": [_copies(self.gdal)],
-            "PROJ": [_copies(self.proj), f"data of pyproj: {self.proj_data}"],
-            "auto": [self.picked],
-            "devices": [f"{name}: {why or 'available'}" for name, why in self.devices.items()],
-            "CPU": [self.machine.model, _features(self.features)],
-            "cores": [self._cores()],
-            "memory": [_memory(self.machine)],
-            "libraries": [f"{name}: {path}" for name, path in self.machine.libraries.items()],
-            "numactl": [self.machine.unbound or "binds memory to NUMA nodes"],
-            "weights": [f"{PACKAGED}: {self.weights}"],
-            "compile": [self.compiling or "works"],
-            "extras": [
-                ", ".join(f"{name}: {'yes' if has else 'no'}" for name, has in self.extras.items())
-            ],
-            "warnings": self.warnings,
-            "problems": self.broken,
-            "optional": self.advice,
-        }
-        labelled = [(name, *lines) for name, lines in rows.items() if lines]
         return "\n".join(
             f"{'' if number else name:<9}  {line}"
-            for name, *lines in labelled
+            for name, lines in self.rows.items()
             for number, line in enumerate(lines)
-        )
-
-    def _cores(self) -> str:
-        machine = self.machine
-        quota = "" if machine.quota is None else f"; quota of {machine.quota:g} cores"
-        nodes = [
-            f"NUMA node {node}: CPUs {format_cpus(cpus)}" for node, cpus in machine.nodes.items()
-        ]
-        return (
-            f"{self.usable_cores} of {count(len(machine.cores), 'physical core')}{quota}; CPUs "
-            f"{format_cpus(machine.cpus)}; {', '.join(nodes)}"
         )
 
 
 def run() -> DoctorSummary:
     """Inspect everything on which runs depend; nothing is changed."""
-    machine = read_machine()
-    picked = pick_device()
+    machine, picked = read_machine(), pick_device()
     compiling = lacks_compiler(picked)
     unneeded_bytes = cuda_bytes() if picked.type == "cpu" else 0
     extras = {extra: bool(installed_version(package)) for extra, (package, _) in _EXTRAS.items()}
+    advice = give_advice(machine, extras=extras, compiling=compiling, unneeded_bytes=unneeded_bytes)
+    gdal, proj = rasterio.__gdal_version__, rasterio.__proj_version__
     return DoctorSummary(
-        system=f"Python {platform.python_version()} on {platform.platform()}",
-        packages={name: number for name in _PACKAGES if (number := installed_version(name))},
-        gdal={"rasterio": rasterio.__gdal_version__, "pyogrio": pyogrio.__gdal_version_string__},
-        proj={"rasterio": rasterio.__proj_version__, "pyproj": pyproj.proj_version_str},
-        proj_data=_proj_data(),
-        devices={name: missing(name) for name in _DEVICES},
-        picked=picked.reason,
-        features=cpu.features(),
-        machine=machine,
-        usable_cores=machine.usable_cores,
-        weights=_weights_state(),
-        compiling=compiling,
-        extras=extras,
-        warnings=list(find_warnings(machine, os.environ)),
-        broken=list(_find_broken()),
-        advice=list(
-            give_advice(machine, extras=extras, compiling=compiling, unneeded_bytes=unneeded_bytes)
-        ),
+        {
+            "system": [f"Python {platform.python_version()} on {platform.platform()}"],
+            "packages": list(_packages()),
+            "GDAL": [f"{gdal} of rasterio, {pyogrio.__gdal_version_string__} of pyogrio"],
+            "PROJ": [f"{proj} of rasterio, {pyproj.proj_version_str} of pyproj"],
+            "auto": [picked.reason],
+            "devices": [f"{name}: {missing(name) or 'available'}" for name in _DEVICES],
+            "CPU": [machine.model, _features(cpu.features())],
+            "cores": [_cores(machine)],
+            "memory": [_memory(machine)],
+            "libraries": [f"{name}: {path}" for name, path in machine.libraries.items()],
+            "numactl": [machine.unbound or "binds memory to NUMA nodes"],
+            "weights": [f"{PACKAGED}: {_weights_state()}"],
+            "compile": [compiling or "works"],
+            "extras": [", ".join(f"{n}: {'yes' if has else 'no'}" for n, has in extras.items())],
+            "warnings": list(find_warnings(machine, os.environ)),
+            "problems": list(_find_broken()),
+            "optional": list(advice),
+        }
     )
 
 
@@ -233,26 +177,20 @@ def _find_broken() -> Iterator[str]:
         yield f"PROJ of pyproj: {error}; reinstall pyproj"
 
 
-def _proj_data() -> str:
-    """Return the folder of the data of pyproj's copy of PROJ."""
-    try:
-        return str(pyproj.datadir.get_data_dir())
-    except pyproj.exceptions.DataDirError:
-        return "no folder"
-
-
-def _lines(packages: Mapping[str, str]) -> Iterator[str]:
-    """Yield packages with their versions, a few per line."""
-    named = [f"{name} {number}" for name, number in packages.items()]
+def _packages() -> Iterator[str]:
+    """Yield the installed packages with their versions, a few per line."""
+    named = [f"{name} {number}" for name in _PACKAGES if (number := installed_version(name))]
     for start in range(0, len(named), _PACKAGES_IN_LINE):
         yield ", ".join(named[start : start + _PACKAGES_IN_LINE])
 
 
-def _copies(versions: Mapping[str, str]) -> str:
-    """Return the versions of a library that several packages contain, and whether they differ."""
-    text = ", ".join(f"{number} of {package}" for package, number in versions.items())
-    differ = len(set(versions.values())) > 1
-    return f"{text} (different versions are normal with wheels)" if differ else text
+def _cores(machine: Machine) -> str:
+    quota = "" if machine.quota is None else f"; quota of {machine.quota:g} cores"
+    nodes = [f"NUMA node {node}: CPUs {format_cpus(cpus)}" for node, cpus in machine.nodes.items()]
+    return (
+        f"{machine.usable_cores} of {count(len(machine.cores), 'physical core')}{quota}; CPUs "
+        f"{format_cpus(machine.cpus)}; {', '.join(nodes)}"
+    )
 
 
 def _features(features: Mapping[str, bool]) -> str:
