@@ -127,7 +127,7 @@ def damaged(draw):
 
 def test_an_unreadable_block_in_the_middle_of_a_scene_is_an_error_that_names_it(fails, damaged):
     assert re.match(
-        r"Error: \S+damaged\.tif: not a readable raster \(.+\); replace", fails(damaged)
+        r"Error: \S+damaged\.tif: not a readable raster \(.+\); download", fails(damaged)
     )
 
 

@@ -95,7 +95,7 @@ def keys(maps):
         (
             ["http://127.0.0.1:9/{z}/{x}/{y}.png", "--zoom", "18", "--area", "1,2,3"],
             2,
-            "four numbers",
+            "not a box in degrees",
         ),
         (["https://a/{z}/{x}/{y}.png", "--zoom", "3", "--gsd-m", "1"], 2, "give one"),
         (["https://a/17/68000/44000.png", "--zoom", "3"], 2, "with {z}, {x} and {y} in the places"),
