@@ -19,7 +19,7 @@ from roadseg.report.card_files import read_weights, write_card
 from roadseg.report.facts import copyrights
 from roadseg.roads.labels.origins import credits_of, read_origins
 from roadseg.roads.speeds import SpeedBins
-from roadseg.system.stage_records import read_record, read_summary, stage_key
+from roadseg.system.stage_records import Record, read_record, read_summary, stage_key
 from roadseg.system.text import first
 from roadseg.system.workspace import Fold, Workspace
 
@@ -38,10 +38,11 @@ class _Trained:
 
 
 def write_model_card(config: Config, workspace: Workspace, *, fold: Fold) -> None:
-    """Write the card of the network that held out a fold, once its training is recorded.
+    """Write the card of the network that held out a fold, if the present folds trained it.
 
     It has the metrics of `evaluate` if these are of its present weights. The card of a network
-    trained on all folds has the figures of the single folds.
+    trained on all folds has the figures of the single folds. A training that was interrupted, or
+    whose folds are others now, keeps the card that it has.
 
     Args:
         fold: held-out fold; "all" without one.
@@ -51,7 +52,9 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold) -> Non
     """
     folder = workspace.checkpoint(fold)
     path, record = checkpoint_path(folder, "best"), workspace.train_record(fold)
-    if not path.is_file():
+    if not path.is_file() or not _follows(
+        read_record(workspace.record("split")), read_record(record)
+    ):
         return
     facts, listed = read_checkpoint_facts(folder, "best"), read_chips(workspace.chips)
     parted = read_fold_chips(workspace, listed.chips, fold)
@@ -98,12 +101,17 @@ def _evaluation(workspace: Workspace, fold: Fold) -> Mapping[str, Any] | None:
     """Return the metrics of a network on its held-out chips; None if it was not measured."""
     stages = map(workspace.record, ("predict", "graph", "evaluate"))
     records = [read_record(path) for path in (workspace.train_record(fold), *stages)]
-    for before, after in itertools.pairwise(records):
-        # What a stage was made from says whether it is of the present weights.
-        if not (before and after and after.is_done and stage_key(before) in after.inputs.values()):
-            return None
+    if not all(itertools.starmap(_follows, itertools.pairwise(records))):
+        return None
     summary: dict[str, Any] = (records[-1] and records[-1].summary) or {}
     return summary if summary.get("fold") == fold else summary.get("by_fold", {}).get(str(fold))
+
+
+def _follows(before: Record | None, after: Record | None) -> bool:
+    """Return whether a stage has ended that was made from what another one has made now."""
+    if before is None or after is None or not after.is_done:
+        return False
+    return stage_key(before) in after.inputs.values()
 
 
 def describe_network(

@@ -1,6 +1,7 @@
 import pytest
 
-from roadseg.commands.stages import evaluate, train
+from roadseg.commands.stages import evaluate, split, train
+from roadseg.commands.stages.declared_stages import declared_stage
 from roadseg.dataset.chips import read_chips
 from roadseg.roads.labels.origins import Origin, origin_path, write_origin
 from tests.configs import changed
@@ -33,6 +34,22 @@ def test_a_new_training_is_not_measured_by_the_metrics_of_the_one_before(finishe
     config, workspace = finished
     train.run(changed(config, "train", epochs=1), workspace, fold=0, force=True)
     assert "has not been measured" in card(workspace)
+
+
+def test_other_folds_do_not_change_the_card_of_a_network_that_knew_none_of_them(finished):
+    config, workspace = finished
+    before = card(workspace)
+    split.run(changed(config, "split", folds=2), workspace)
+    evaluate.run(config, workspace)
+    assert card(workspace) == before
+
+
+def test_evaluate_measures_a_network_whose_new_training_was_interrupted(finished):
+    config, workspace = finished
+    before = card(workspace)
+    declared_stage("train", config, workspace, 0).begin()
+    assert evaluate.run(config, workspace)
+    assert card(workspace) == before
 
 
 def test_licences_reach_the_card_without_another_training(finished):
