@@ -5,7 +5,12 @@ import click
 from roadseg.commands.cli import begin, config_commands, fetch, results, stages
 from roadseg.commands.cli.group import Group
 from roadseg.commands.cli.logs import LOGGING, send_logs
-from roadseg.commands.cli.process import handle_signals, look_for_garbage_rarely, write_any_name
+from roadseg.commands.cli.process import (
+    handle_signals,
+    look_for_garbage_rarely,
+    open_standard_streams,
+    write_any_name,
+)
 
 
 @click.group(
@@ -29,6 +34,7 @@ def main() -> None:
     was lost (try again), 129 hung up, 130 interrupted, 143 terminated.
     """
     look_for_garbage_rarely()
+    open_standard_streams()
     write_any_name()
     send_logs(click.get_current_context())
     handle_signals()

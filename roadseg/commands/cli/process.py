@@ -32,6 +32,16 @@ def last_line(code: object) -> str:
     return LAST_LINES.get(code, "") if launcher_id() is None and is_first() else ""
 
 
+def open_standard_streams() -> None:
+    """Open standard streams that are closed, so that no file of ours takes their place."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003 - positional only
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
 def write_any_name() -> None:
     """Write letters that the character set of stdout lacks, as on Windows, with a backslash."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # As stderr does by itself.

@@ -568,6 +568,30 @@ def test_a_glob_is_one_word_where_click_would_expand_it(tmp_path, monkeypatch, c
     assert ended.value.code == DataError.exit_code
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_are_not_taken_by_files(tmp_path, closed):
+    (tmp_path / "roadseg.json").write_text("{}")
+    (tmp_path / "split.py").write_text("""
+import os
+
+def run(*_, **__):
+    with open("opened", "w") as opened:
+        os.write(2, b"of a library")
+        opened.write(str(opened.fileno()))
+""")
+    code = """
+from roadseg.commands import stages
+from roadseg.commands.cli import main
+
+stages.__path__.insert(0, ".")
+main.main(["split"])
+"""
+    words = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, code]
+    done = subprocess.run(words, cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    assert int((tmp_path / "opened").read_text()) > 2
+
+
 def test_a_log_file_that_cannot_be_written_is_told_once(tmp_path):
     words = [sys.executable, "-m", "roadseg", "--log", "no/a.txt", "config", "schema"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
