@@ -18,6 +18,7 @@ Frame = int | str  # EPSG number of a metric CRS, or the name of a scene without
 
 _OVERLAP_SHARE = 0.01
 _EARTH_KM = 6371.0
+_FAR_M = 1.5e7  # Metres from the origin of a zone; the other side of the globe is farther.
 
 
 def overlapping_pairs(
@@ -209,6 +210,7 @@ def _shapes_in(corners: Corners, zones: Ints, zone: int) -> Shapes:
         lon, lat = np.moveaxis(corners_degrees(corners[beyond], zones[beyond]), -1, 0)
         to_metres = transformer(DEGREES, CRS.from_epsg(zone))
         moved = np.stack(to_metres.transform(lon, lat), axis=-1)
-        is_found = np.isfinite(moved).all(axis=(1, 2))  # No zone reaches all around the globe.
+        # No zone reaches all around the globe: there, what crosses the equator would be torn.
+        is_found = (np.abs(moved) < _FAR_M).all(axis=(1, 2))
         shapes[beyond[is_found]] = shapely.polygons(moved[is_found])
     return shapes

@@ -65,6 +65,11 @@ def test_footprints_in_two_zones_overlap_where_they_show_the_same_ground(places,
     assert found(corners, [zone for *_, zone in places]) == pairs
 
 
+def test_footprints_on_the_equator_overlap_none_on_the_other_side_of_the_globe():
+    corners = [near(6.0, 0.0005, 32632, width_m=800), near(-168.0, 0.0, 32602, width_m=800)]
+    assert found(corners, [32632, 32602]) == []
+
+
 def test_fifty_thousand_adjoining_tiles_take_seconds():
     begun = time.process_time()
     assert found(grid_of_tiles(224)) == []
