@@ -28,7 +28,7 @@ def deleted_objects(path: Path) -> set[tuple[str, int]]:
         if attributes.get("action") == "delete" or attributes.get("visible") == "false":
             deleted.add((kind, int(attributes["id"])))
 
-    with suppress(OSError, EOFError, expat.ExpatError, ValueError, KeyError), _opened(path) as file:
+    with suppress(OSError, EOFError, expat.ExpatError, ValueError, KeyError), opened(path) as file:
         if _has_marks(file):
             file.seek(0)
             parser = expat.ParserCreate()
@@ -37,7 +37,7 @@ def deleted_objects(path: Path) -> set[tuple[str, int]]:
     return deleted
 
 
-def _opened(path: Path) -> IO[bytes]:
+def opened(path: Path) -> IO[bytes]:
     """Open a file for its bytes, which may be packed as .gz or .bz2."""
     opener: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix.lower(), open)
     return cast("IO[bytes]", opener(path, "rb"))

@@ -1,5 +1,6 @@
 """Vector files: the features of any file that OGR or pyarrow reads; all of them, or an error."""
 
+import itertools
 import logging
 import re
 import shlex
@@ -20,7 +21,7 @@ from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 
 from roadseg.arrays import Array, Shapes
 from roadseg.errors import DataError
-from roadseg.roads.labels.osm_deletions import deleted_objects
+from roadseg.roads.labels.osm_deletions import deleted_objects, opened
 from roadseg.roads.labels.overture import is_segments, segment_columns, segment_tags
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
 from roadseg.system.files import PARQUET_SUFFIXES, ROAD_SUFFIXES, is_virtual
@@ -46,6 +47,7 @@ _USUALLY_DEGREES = ("GeoJSON", "GeoJSONSeq", "CSV")  # Drivers of OGR.
 _INDEX = "USE_CUSTOM_INDEXING"
 _OF_OSM_XML = {_INDEX: "NO"}
 _SHP_MAGIC = bytes.fromhex("0000270a")
+_RECORD = b"\x1e"  # It begins a record of a GeoJSON text sequence: RFC 8142.
 _ERRORS = (DataSourceError, DataLayerError, FeatureError)
 _NO_FORMAT = "not recognized as being in a supported file format"
 
@@ -284,11 +286,23 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
 def _check_whole(path: Path, info: Mapping[str, Any], features: int) -> None:
     """Refuse a file of which OGR reads less than there is without a word."""
     expected = info["features"]  # It is -1 where that is not known beforehand.
+    if info["driver"] == "GeoJSONSeq" and path.is_file() and path.suffix.lower() != ".zip":
+        expected = _sequence_length(path)
     if expected > features:
         raise DataError(
             f"{path}: only {features} of its {expected} features can be read; the file is "
             "damaged or cut short, download or copy it again"
         )
+
+
+def _sequence_length(path: Path) -> int:
+    """Return how many records a GeoJSON text sequence has; OGR skips those it cannot read."""
+    with opened(path) as file:
+        first = next(file, b"")
+        lines = itertools.chain([first], file)
+        if first.startswith(_RECORD):
+            return sum(line.count(_RECORD) for line in lines)
+        return sum(bool(line.strip()) for line in lines)
 
 
 def _warn_of_others(path: Path, read: str, infos: Mapping[str, Mapping[str, Any]]) -> None:

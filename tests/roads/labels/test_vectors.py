@@ -21,8 +21,7 @@ from tests.data.make_osm import write_osm
 UTM = CRS.from_epsg(32611)
 LINE = shapely.LineString([(0, 0), (3, 4)])
 SQUARE = shapely.box(0, 0, 2, 2)
-WHOLE = ["gpkg", "shp", "fgb", "geojson", "gml", "kml", "kmz", "gpx"]  # Refused if cut short.
-FORMATS = [*WHOLE, "geojsonl", "geojsons"]
+FORMATS = ["gpkg", "shp", "fgb", "geojson", "geojsonl", "geojsons", "gml", "kml", "kmz", "gpx"]
 PARTS = [".shp", ".shx", ".dbf", ".prj", ".cpg"]
 WKT_LINE = "LINESTRING (2 0, 3 1)"
 GEOJSON_LINE = '{"type": "LineString", "coordinates": [[2, 0], [3, 1]]}'
@@ -252,7 +251,7 @@ def test_ways_that_an_editor_has_deleted_are_none(tmp_path, suffix, mark):
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.98])
-@pytest.mark.parametrize("suffix", [*WHOLE, "geojson.gz", "zip", "osm", "osm.pbf"])
+@pytest.mark.parametrize("suffix", [*FORMATS, "geojson.gz", "zip", "osm", "osm.pbf"])
 def test_a_file_that_is_cut_short_is_refused(tmp_path, archive, suffix, share):
     path = tmp_path / f"cut.{suffix}"
     if suffix == "zip":
@@ -283,6 +282,17 @@ def test_a_file_that_another_program_has_locked_is_told_so(tmp_path, monkeypatch
     path = save(many(5), tmp_path / "roads.gpkg")
     monkeypatch.setattr(pyogrio, "list_layers", refuse)
     with pytest.raises(DataError, match=r"roads\.gpkg: another program is writing to it; save"):
+        read(path)
+
+
+@pytest.mark.parametrize("suffix", ["geojsonl", "geojsons"])
+def test_a_record_that_cannot_be_read_is_not_skipped(tmp_path, suffix):
+    path = save(many(5), tmp_path / f"roads.{suffix}")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:3], lines[3].replace("]", ""), *lines[4:]]))
+    with pytest.raises(
+        DataError, match="only 4 of its 5 features can be read; the file is damaged"
+    ):
         read(path)
 
 
