@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import shlex
 import sys
 from dataclasses import dataclass
@@ -11,12 +12,13 @@ from typing import Any, TextIO
 import click
 
 from roadseg.commands.cli.process import is_first
-from roadseg.errors import OutputError
+from roadseg.errors import OutputError, RoadsegError
 from roadseg.learn.hardware.launchers import is_first_to_write
 from roadseg.system import progress
 from roadseg.system.web.keys import without_keys
 
 _OPTIONS = "roadseg.logs"  # Key of Context.meta under which the log options are kept.
+_LOG_LINE, _DATE_BYTES = re.compile(rb"\d{4}-\d\d-\d\d "), 11  # Every log file begins with a date.
 _IS_ON_STDERR = "is_on_stderr"  # Attribute of log records whose line stderr shows already.
 _log = logging.getLogger(__name__)
 
@@ -135,8 +137,14 @@ class _LogFile(logging.FileHandler):
 
     def __init__(self, path: Path) -> None:
         try:
+            if path.is_file() and path.stat().st_size:
+                with path.open("rb") as file:
+                    if not _LOG_LINE.match(file.read(_DATE_BYTES)):
+                        raise OutputError(f"--log {path}: is not a log file; name another file")
             super().__init__(path, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
+            if isinstance(error, RoadsegError):
+                raise
             raise OutputError(f"--log {path}: cannot be written: {error.strerror}") from error
         rank = f" [process {os.environ['RANK']}]" if "RANK" in os.environ else ""
         self.setFormatter(logging.Formatter(f"%(asctime)s{rank} %(levelname)s: %(message)s"))

@@ -83,10 +83,11 @@ def seconds_of(history: list[Row]) -> float:
 def has_ended(history: list[Row], options: TrainOptions) -> bool:
     """Return whether all epochs are done, or the schedule "step" has run out of `PATIENCE`.
 
-    The schedule "cosine" lowers the learning rate until the last epoch, so it never ends early.
+    The schedule "cosine" lowers the learning rate until the last epoch, so it never ends early, and
+    neither does a training with a time limit.
     """
     if not history:
         return False
     passed = len(history) - best_row(history)["epoch"]
-    ends_early = options.schedule == "step" and passed >= PATIENCE
-    return ends_early or len(history) >= options.epochs
+    may_end = options.schedule == "step" and options.minutes is None
+    return (may_end and passed >= PATIENCE) or len(history) >= options.epochs

@@ -544,6 +544,13 @@ def test_each_of_several_processes_says_in_the_log_file_which_it_is(call, tmp_pa
     assert log_lines(tmp_path / "all.txt")[0].startswith("[process 1] DEBUG: command: ")
 
 
+def test_a_file_of_something_else_takes_no_logs(fails, city):
+    before = city.read_text()
+    told = fails("prepare", "--log", str(city), exit_code=3)
+    assert told == f"Error: --log {city}: is not a log file; name another file\n"
+    assert city.read_text() == before
+
+
 def test_an_image_whose_name_is_not_utf_8_is_told_in_one_line(fails, tmp_path):
     os.close(os.open(os.fsencode(tmp_path) + b"/caf\xe9.tif", os.O_CREAT))
     told = fails("init", "--images", str(tmp_path), "--labels", str(tmp_path), exit_code=3)

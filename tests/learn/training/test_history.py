@@ -30,5 +30,6 @@ def test_a_training_in_steps_ends_8_epochs_after_the_best(losses, ends):
 
 
 @pytest.mark.parametrize(("count", "ends"), [(29, False), (30, True)])
-def test_a_training_with_a_planned_rate_ends_with_its_last_epoch(count, ends):
-    assert has_ended(epochs(*range(count)), TrainOptions(epochs=30)) is ends
+@pytest.mark.parametrize("options", [{}, {"schedule": "step", "minutes": 1.0}])
+def test_a_training_with_a_planned_end_ends_with_its_last_epoch(options, count, ends):
+    assert has_ended(epochs(*range(count)), TrainOptions(epochs=30, **options)) is ends
