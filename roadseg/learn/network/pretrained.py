@@ -173,7 +173,7 @@ def _named_by_order(tensors: Tensors, encoder: nn.Module) -> dict[str, Tensor]:
 
 
 def _take_over(encoder: nn.Module, file: Path, weights: Tensors, *, name: str) -> None:
-    """Copy the weights of a file into an encoder, all of which it must have."""
+    """Copy the weights of a file into an encoder; the file must have exactly those weights."""
     plain = _plain_names(encoder)
     wanted = {key: value for key, value in encoder.state_dict().items() if key in plain}
     tensors = _under_best_prefix(weights, set(plain.values()))
@@ -191,6 +191,11 @@ def _take_over(encoder: nn.Module, file: Path, weights: Tensors, *, name: str) -
             f"{file}: expected the {len(wanted)} tensors of encoder {name}, missing or of another "
             f"shape are {first(lacking, _SHOWN)}; use a file of this encoder, or set train.encoder "
             "to that of the file"
+        )
+    if deeper := _of_further_blocks(set(tensors), set(plain.values())):
+        raise CheckpointError(
+            f"{file}: found {len(deeper)} weights of further blocks, such as {deeper[0]}, expected "
+            f"those of encoder {name}; set train.encoder to that of the file"
         )
     with torch.no_grad():
         for key, value in fitting.items():
@@ -276,3 +281,17 @@ def _spread(weights: Tensor, wanted: Tensor) -> Tensor:
     if bands == 1:
         return weights.sum(dim=1, keepdim=True)
     return weights[:, [band % _RGB for band in range(bands)]] * (_RGB / bands)
+
+
+def _of_further_blocks(names: set[str], wanted: set[str]) -> list[str]:
+    """Return the weights of blocks that a deeper encoder has in the same lists, sorted."""
+    lists = {_list_of(key) for key in wanted} - {""}
+    return sorted(
+        key for key in names - wanted if key.endswith("weight") and _list_of(key) in lists
+    )
+
+
+def _list_of(key: str) -> str:
+    """Return the part of a name before its last number: `layer1` of `layer1.0.conv1.weight`."""
+    numbered = re.match(r"(.*)\.\d+\.", key)
+    return numbered[1] if numbered else ""

@@ -188,6 +188,12 @@ def test_weights_of_another_encoder_are_refused_with_the_first_that_lack(resnet1
         loaded(resnet18_file, "resnet50")
 
 
+def test_weights_of_a_deeper_encoder_are_refused(tmp_path):
+    torch.save(torchvision.models.resnet34(weights=None).state_dict(), tmp_path / "34.pth")
+    with pytest.raises(CheckpointError, match=r"weights of further blocks, such as layer1\.2\.bn1"):
+        loaded(tmp_path / "34.pth")
+
+
 def test_weights_for_four_bands_fit_four_bands_only(tmp_path, resnet18):
     four = resnet18.state_dict() | {"conv1.weight": torch.ones(64, 4, 7, 7)}
     torch.save(four, tmp_path / "4.pth")
