@@ -106,7 +106,6 @@ def _score_thresholds(
     """Return the APLS of chips at the threshold of the network, and with each candidate."""
     scene, chips = given
     pixels, reference = open_with_reference(config.of_set(scene.set), workspace, scene)
-    # Not as `evaluate` is set to compare: its section changes no graph.
     grid, comparing = pixels.grid, CompareOptions()
     own = config.graph.threshold_for(pixels.threshold)
     thresholds = [max(own, least) for least in (0.0, *_CANDIDATES)]
